@@ -17,6 +17,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 )
 
@@ -31,9 +32,21 @@ var (
 	ErrExist = fs.ErrExist
 	// ErrNoSpace: the device is full. What was written before stays.
 	ErrNoSpace = errors.New("disk: no space left")
+	// ErrName: a name that is absolute, empty, not clean or leaves the root.
+	ErrName = errors.New("disk: name is not a clean path below the data directory")
 	// ErrLocked: another process holds the data directory.
 	ErrLocked = errors.New("disk: data directory is in use by another process")
 )
+
+// CheckName returns nil for a slash-separated, clean, relative name that stays
+// below the root ("." is the root itself), and an error wrapping ErrName for
+// any other.
+func CheckName(name string) error {
+	if !fs.ValidPath(name) {
+		return fmt.Errorf("%w: %q", ErrName, name)
+	}
+	return nil
+}
 
 // Entry is one name of a directory.
 type Entry struct {
@@ -49,7 +62,8 @@ type Disk interface {
 	// Create makes a new file of size bytes, all of them written as zeros
 	// (not only reserved), and opens it. It fails with ErrExist when the name
 	// is taken. The name survives a power loss only after SyncDir, the zeros
-	// only after Sync.
+	// only after Sync. A Create that returns an error leaves no name behind; a
+	// crash in the middle may leave the name with fewer bytes than size.
 	Create(name string, size int64) (File, error)
 	// Open opens an existing file for reading and writing.
 	Open(name string) (File, error)

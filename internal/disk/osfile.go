@@ -1,0 +1,198 @@
+//go:build linux
+
+package disk
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// iovMax is the most buffers Linux takes in one call (IOV_MAX).
+const iovMax = 1024
+
+// osFile is a file of an OS disk. What a vectored write or a sync needs is kept
+// here and not captured by a closure, so that neither allocates: both have one
+// caller at a time, as File demands.
+type osFile struct {
+	d    *OS
+	f    *os.File
+	raw  syscall.RawConn
+	name string
+
+	call struct {
+		bufs [][]byte
+		off  int64
+		n    int
+		err  error
+	}
+	bufs     [][]byte // scratch of WritevAt
+	doWritev func(fd uintptr) bool
+	doSync   func(fd uintptr)
+}
+
+func newOSFile(d *OS, f *os.File, name string) (*osFile, error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	o := &osFile{d: d, f: f, raw: raw, name: name}
+	o.doWritev = o.writevOnce
+	o.doSync = o.syncOnce
+	return o, nil
+}
+
+func (o *osFile) Name() string { return o.name }
+
+func (o *osFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := o.f.ReadAt(p, off)
+	if err != nil && n < len(p) && err != io.EOF {
+		return n, o.d.wrap(fmt.Sprintf("read %d bytes at %d of", len(p), off), o.name, err)
+	}
+	return n, err
+}
+
+func (o *osFile) WriteAt(p []byte, off int64) error {
+	if _, err := o.f.WriteAt(p, off); err != nil {
+		return o.wrapWrite(len(p), off, err)
+	}
+	return nil
+}
+
+func (o *osFile) WritevAt(bufs [][]byte, off int64) error {
+	o.bufs = append(o.bufs[:0], bufs...)
+	defer func() { clear(o.bufs) }() // keep nobody's buffer alive
+	at := off
+	for left := skipEmpty(o.bufs); len(left) > 0; left = skipEmpty(left) {
+		n, err := o.writev(left[:min(len(left), iovMax)], at)
+		if err == nil && n == 0 {
+			err = errStuck
+		}
+		if err != nil {
+			return o.wrapWrite(total(bufs), off, err)
+		}
+		left, at = advance(left, n), at+int64(n)
+	}
+	return nil
+}
+
+// skipEmpty drops leading empty buffers.
+func skipEmpty(bufs [][]byte) [][]byte {
+	for len(bufs) > 0 && len(bufs[0]) == 0 {
+		bufs = bufs[1:]
+	}
+	return bufs
+}
+
+// advance drops the first n bytes of bufs, changing its elements.
+func advance(bufs [][]byte, n int) [][]byte {
+	for n > 0 {
+		if n < len(bufs[0]) {
+			bufs[0] = bufs[0][n:]
+			return bufs
+		}
+		n -= len(bufs[0])
+		bufs = bufs[1:]
+	}
+	return bufs
+}
+
+func total(bufs [][]byte) int {
+	n := 0
+	for _, b := range bufs {
+		n += len(b)
+	}
+	return n
+}
+
+// writev makes one system call; a short write is no error.
+func (o *osFile) writev(bufs [][]byte, off int64) (int, error) {
+	o.call.bufs, o.call.off = bufs, off
+	err := o.raw.Write(o.doWritev)
+	o.call.bufs = nil
+	if err != nil {
+		return 0, err
+	}
+	return o.call.n, o.call.err
+}
+
+func (o *osFile) writevOnce(fd uintptr) bool {
+	for {
+		o.call.n, o.call.err = unix.Pwritev(int(fd), o.call.bufs, o.call.off)
+		if o.call.err != unix.EINTR {
+			return true
+		}
+	}
+}
+
+func (o *osFile) wrapWrite(n int, off int64, err error) error {
+	return o.d.wrap(fmt.Sprintf("write %d bytes at %d of", n, off), o.name, err)
+}
+
+func (o *osFile) Truncate(size int64) error {
+	if err := o.f.Truncate(size); err != nil {
+		return o.d.wrap(fmt.Sprintf("set to %d bytes", size), o.name, err)
+	}
+	return nil
+}
+
+// Sync is fdatasync: contents, and of the metadata only what is needed to read
+// them back, which includes the length.
+func (o *osFile) Sync() error {
+	err := o.raw.Control(o.doSync)
+	if err == nil {
+		err = o.call.err
+	}
+	if err != nil {
+		return o.d.wrap("sync", o.name, err)
+	}
+	return nil
+}
+
+func (o *osFile) syncOnce(fd uintptr) {
+	for {
+		if o.call.err = unix.Fdatasync(int(fd)); o.call.err != unix.EINTR {
+			return
+		}
+	}
+}
+
+func (o *osFile) Size() (int64, error) {
+	info, err := o.f.Stat()
+	if err != nil {
+		return 0, o.d.wrap("size of", o.name, err)
+	}
+	return info.Size(), nil
+}
+
+func (o *osFile) Close() error {
+	if err := o.f.Close(); err != nil {
+		return o.d.wrap("close", o.name, err)
+	}
+	return nil
+}
+
+// fill reserves size bytes in one piece where the filesystem can, which also
+// finds out early that they do not fit, and writes them as zeros.
+func (o *osFile) fill(size int64) error {
+	if size < 0 {
+		return fmt.Errorf("size %d: %w", size, unix.EINVAL)
+	}
+	if size == 0 {
+		return nil
+	}
+	err := retry(func() error { return unix.Fallocate(int(o.f.Fd()), 0, 0, size) })
+	if err != nil && err != unix.EOPNOTSUPP && err != unix.ENOSYS {
+		return err
+	}
+	for off := int64(0); off < size; off += zeroChunk {
+		if _, err := o.f.WriteAt(zeros[:min(zeroChunk, size-off)], off); err != nil {
+			return err
+		}
+	}
+	return nil
+}
