@@ -16,7 +16,6 @@ const (
 	ExtMetadata  = ".snap" // metadata/snapshot/<op>.snap
 	ExtPartition = ".ckpt" // shards/<n>/checkpoint/<number>.ckpt
 
-	extTmp = ".tmp"
 	// digits of a number in a name, enough for every uint64, so that names sort
 	// as their numbers do.
 	digits = 20
@@ -42,49 +41,18 @@ func (s *Store) Name(number uint64) string {
 // Write makes a checkpoint durable under a number and returns its checksum, for
 // the superblock. A file of that number is replaced. The data of the sections is
 // not copied and must not change until Write returns. Errors: ErrLimit, before
-// anything is written, and *PersistError.
+// anything is written, and *disk.ReplaceError, which has the stage; the
+// checkpoints before it are untouched then, and nothing may be freed.
 func (s *Store) Write(number uint64, h Header, sections []Section) (Sum, error) {
 	name := s.Name(number)
 	c, err := build(h, sections)
 	if err != nil {
 		return Sum{}, fmt.Errorf("%w (%s)", err, name)
 	}
-	if stage, err := s.persist(name, c.pieces); err != nil {
-		return Sum{}, &PersistError{Name: name, Stage: stage, Err: err}
+	if err := disk.Replace(s.d, name, c.pieces); err != nil {
+		return Sum{}, fmt.Errorf("snapshot: write checkpoint %d: %w", number, err)
 	}
 	return c.sum, nil
-}
-
-// persist replaces a file. The name appears only when the bytes are durable, and
-// the checkpoint counts only when the name is.
-func (s *Store) persist(name string, pieces [][]byte) (Stage, error) {
-	tmp := name + extTmp
-	if stage, err := writeNew(s.d, tmp, pieces); err != nil {
-		s.d.Remove(tmp) // best effort: Prune and the next attempt remove it too
-		return stage, err
-	}
-	if err := s.d.Rename(tmp, name); err != nil {
-		s.d.Remove(tmp)
-		return StageRename, err
-	}
-	return StageSyncDir, s.d.SyncDir(s.dir)
-}
-
-// writeNew makes a file of the pieces and syncs it; one left by an earlier
-// attempt goes first.
-func writeNew(d disk.Disk, name string, pieces [][]byte) (stage Stage, err error) {
-	if err := d.Remove(name); err != nil && !errors.Is(err, disk.ErrNotExist) {
-		return StageWrite, err
-	}
-	f, err := d.Create(name, 0)
-	if err != nil {
-		return StageWrite, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := f.WritevAt(pieces, 0); err != nil {
-		return StageWrite, err
-	}
-	return StageSync, f.Sync()
 }
 
 // Read returns the verified checkpoint with a number. Errors of the disk are
@@ -185,7 +153,7 @@ func (s *Store) Prune(keep int) error {
 	}
 	var doomed, generations []string
 	for _, e := range entries {
-		if stem, isTmp := strings.CutSuffix(e.Name, extTmp); e.Dir {
+		if stem, isTmp := strings.CutSuffix(e.Name, disk.TmpSuffix); e.Dir {
 			continue
 		} else if _, ok := s.number(stem); ok && isTmp {
 			doomed = append(doomed, e.Name)

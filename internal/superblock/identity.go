@@ -141,7 +141,7 @@ func WriteIdentity(d disk.Disk, id Identity) error {
 	case !errors.Is(err, disk.ErrNotExist):
 		return fmt.Errorf("superblock: write %s: %w", IdentityName, err)
 	}
-	if err := replace(d, IdentityName, id.Append(nil)); err != nil {
+	if err := disk.Replace(d, IdentityName, [][]byte{id.Append(nil)}); err != nil {
 		return fmt.Errorf("superblock: write %s: %w", IdentityName, err)
 	}
 	return nil

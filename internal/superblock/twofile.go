@@ -98,7 +98,7 @@ func (s *TwoFile) Write(payload []byte) error {
 	}
 	record := appendRecord(make([]byte, 0, recordOverhead+len(payload)), s.next, payload)
 	name := path.Join(s.dir, slotNames[s.slot])
-	if err := replace(s.d, name, record); err != nil {
+	if err := disk.Replace(s.d, name, [][]byte{record}); err != nil {
 		return fmt.Errorf("superblock: write record %d: %w", s.next, err)
 	}
 	// Only now: a write that fails before this point is repeated with the same
@@ -125,38 +125,4 @@ func (s *TwoFile) advance(payload []byte) {
 	s.latest.Kind, s.latest.Payload, s.latest.Sequence = Present, payload, s.next
 	s.next++
 	s.slot = 1 - s.slot
-}
-
-// replace makes content the whole of file name, atomically and durably. The name
-// moves only once the bytes are durable, else a power loss could leave it on
-// bytes that never arrived; the last sync makes the move itself durable.
-func replace(d disk.Disk, name string, content []byte) error {
-	tmp := name + ".tmp"
-	if err := writeNew(d, tmp, content); err != nil {
-		d.Remove(tmp) // best effort: the next attempt removes it too
-		return err
-	}
-	if err := d.Rename(tmp, name); err != nil {
-		d.Remove(tmp)
-		return err
-	}
-	return d.SyncDir(path.Dir(name))
-}
-
-// writeNew makes a file with the content and syncs it. A file of that name left
-// by an earlier attempt goes first: after a failed sync only a new file can be
-// trusted to be written.
-func writeNew(d disk.Disk, name string, content []byte) (err error) {
-	if err := d.Remove(name); err != nil && !errors.Is(err, disk.ErrNotExist) {
-		return err
-	}
-	f, err := d.Create(name, 0)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := f.WriteAt(content, 0); err != nil {
-		return err
-	}
-	return f.Sync()
 }

@@ -23,8 +23,9 @@ const (
 	// should have made durable: the next one succeeds without it. See KeepCache.
 	SyncFailure
 	// LostWrite reports success, and the bytes never reach the device, whatever
-	// syncs follow. Readers see them in the cache until the process is killed
-	// and its cache evicted, or power is lost.
+	// syncs follow; the length of the file, which is kept elsewhere, does.
+	// Readers see the bytes in the cache until the process is killed and its
+	// cache evicted, or power is lost.
 	LostWrite
 	// MisdirectedWrite reports success, and the bytes reach the device at
 	// ToOffset of file To (the same file if empty), at once, cut at its end.
@@ -139,6 +140,9 @@ func (a *armed) due() bool {
 // be, the device has it elsewhere or nowhere.
 func (d *Disk) astray(n *node, f *Fault, p []byte, off int64) error {
 	change{off: off, data: p}.apply(n.cache)
+	if n.cache.size > n.deviceSize() {
+		n.pending = append(n.pending, change{truncate: true, off: n.cache.size})
+	}
 	if f.Class == LostWrite {
 		return nil
 	}

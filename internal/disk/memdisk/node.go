@@ -51,6 +51,15 @@ func (c change) size(old int64) int64 {
 	return max(old, c.off+int64(len(c.data)))
 }
 
+// deviceSize is the length that the next sync would give the file.
+func (n *node) deviceSize() int64 {
+	size := n.platter.size
+	for _, c := range n.pending {
+		size = c.size(size)
+	}
+	return size
+}
+
 func (n *node) write(c change) {
 	c.apply(n.cache)
 	n.pending = append(n.pending, c)

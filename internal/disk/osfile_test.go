@@ -1,0 +1,91 @@
+//go:build linux
+
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A system call may take any part of a vectored write; what is left must be the
+// rest of the bytes, in order.
+func TestAdvance(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 1000 {
+		var bufs [][]byte
+		for range 1 + rng.IntN(6) {
+			b := make([]byte, rng.IntN(5))
+			for i := range b {
+				b[i] = byte(rng.Uint32())
+			}
+			bufs = append(bufs, b)
+		}
+		want := slices.Concat(bufs...)
+		var got []byte
+		for left := skipEmpty(slices.Clone(bufs)); len(left) > 0; left = skipEmpty(left) {
+			n := 1 + rng.IntN(total(left))
+			got = append(got, slices.Concat(left...)[:n]...)
+			left = advance(left, n)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v came out as %v, want %v", bufs, got, want)
+		}
+	}
+}
+
+func TestReason(t *testing.T) {
+	for _, c := range []struct {
+		err, want error
+	}{
+		{&fs.PathError{Op: "write", Path: "x", Err: unix.ENOSPC}, ErrNoSpace},
+		{unix.EDQUOT, ErrNoSpace},
+		{unix.ENOSPC, unix.ENOSPC},
+		{&os.LinkError{Op: "rename", Err: unix.ENOENT}, ErrNotExist},
+		{&fs.PathError{Op: "open", Path: "x", Err: unix.EEXIST}, ErrExist},
+	} {
+		got := reason(c.err)
+		if !errors.Is(got, c.want) {
+			t.Errorf("%v became %v, want %v", c.err, got, c.want)
+		}
+		if strings.Contains(got.Error(), "x:") {
+			t.Errorf("%v became %v: it still has the path", c.err, got)
+		}
+	}
+}
+
+// The system refuses to sync a pipe, so an error shows that it was asked.
+func TestSyncReachesTheSystem(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	f, err := newOSFile(&OS{dir: "dir"}, w, "pipe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Sync(); !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "sync dir/pipe") {
+		t.Fatalf("sync of a pipe: %v, want %v naming dir/pipe", err, unix.EINVAL)
+	}
+}
+
+// The system refuses to sync a directory of /proc.
+func TestSyncDirReachesTheSystem(t *testing.T) {
+	root, err := os.OpenRoot("/proc")
+	if err != nil {
+		t.Skip("no /proc here")
+	}
+	defer root.Close()
+	d := &OS{dir: "/proc", root: root}
+	if err := d.SyncDir("sys"); !errors.Is(err, unix.EINVAL) {
+		t.Fatalf("sync of /proc/sys: %v, want %v", err, unix.EINVAL)
+	}
+}
