@@ -1,0 +1,340 @@
+package metadata
+
+import (
+	"bytes"
+	"fmt"
+
+	"galgo"
+	"galgo/internal/wire"
+)
+
+// Decode makes the machine whose view encodes to exactly these bytes. Whatever no
+// machine can have written is refused, with an error that wraps one of those of
+// this package and names the part and the byte.
+func Decode(state, clients []byte) (*Machine, error) {
+	m := New()
+	if err := m.s.decodeState(state); err != nil {
+		return nil, err
+	}
+	if err := m.s.decodeClients(clients); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Least sizes of records in bytes, with names of one byte: what bounds the count
+// of them that a given number of bytes can hold.
+const (
+	userSizeMin   = 4 + 2 + 8 + 3 + 1 + 1
+	streamSizeMin = 4 + 2 + 8 + 4
+	topicSizeMin  = 4 + 2 + 8 + 44 + 4 + 8 + 4
+	partitionSize = 4 * 8
+	groupSizeMin  = 4 + 2 + 8 + 4
+	clientSizeMin = 4 + 16 + 8 + 4 + 8 + 16 + 8 + 1 + 1
+)
+
+func (s *state) decodeState(b []byte) error {
+	r := &reader{part: "state", b: b}
+	r.version(stateVersion)
+	s.applied = r.u64()
+	s.timestamp = r.u64()
+	s.revision = r.u64()
+	s.nextGroup = r.u64()
+	s.rooted = r.bool()
+	if s.rooted {
+		s.settings = r.settings()
+	} else if n := r.u32(); n != 0 {
+		r.fail(ErrCorrupt, "clients_max is %d before bootstrap", n)
+	}
+	s.decodeUsers(r)
+	s.decodeStreams(r)
+	return r.end()
+}
+
+// ascending checks that ids of a list grow.
+func (r *reader) ascending(what string, i, id, before uint32) {
+	if i > 0 && id <= before {
+		r.fail(ErrCorrupt, "%s %d follows %d", what, id, before)
+	}
+}
+
+func (s *state) decodeUsers(r *reader) {
+	n := r.count(UsersMax, userSizeMin)
+	var before uint32
+	for i := range n {
+		u := r.user()
+		r.ascending("user", i, u.ID, before)
+		if !s.userNames.insert(u.Name, u.ID) {
+			r.fail(ErrCorrupt, "user name %q occurs twice", u.Name)
+		}
+		if r.err != nil {
+			return
+		}
+		s.users.set(u.ID, u)
+		before = u.ID
+	}
+	if r.err == nil && s.rooted != s.users.has(RootUser) {
+		r.fail(ErrCorrupt, "bootstrapped is %t, and the root user's existence is not", s.rooted)
+	}
+}
+
+func (r *reader) user() *User {
+	u := &User{ID: r.u32()}
+	u.Name = r.name(UsernameMin, UsernameMax)
+	u.CreatedAt = r.u64()
+	u.PasswordHash = r.passwordHash()
+	u.Active = r.bool()
+	if r.bool() {
+		u.Permissions = r.permissions()
+	}
+	return u
+}
+
+func (s *state) decodeStreams(r *reader) {
+	n := r.count(StreamsMax, streamSizeMin)
+	var before uint32
+	for i := range n {
+		stream := &Stream{ID: r.u32()}
+		r.ascending("stream", i, stream.ID, before)
+		if stream.ID >= StreamsMax {
+			r.fail(ErrCorrupt, "stream id %d, at most %d", stream.ID, StreamsMax-1)
+		}
+		stream.Name = r.name(1, NameMax)
+		stream.CreatedAt = r.u64()
+		if !s.streamNames.insert(stream.Name, stream.ID) {
+			r.fail(ErrCorrupt, "stream name %q occurs twice", stream.Name)
+		}
+		stream.Topics = r.count(TopicsMax, topicSizeMin)
+		s.decodeTopics(r, stream)
+		if r.err != nil {
+			return
+		}
+		s.streams.set(stream.ID, stream)
+		before = stream.ID
+	}
+}
+
+func (s *state) decodeTopics(r *reader, stream *Stream) {
+	var before uint32
+	for i := range stream.Topics {
+		t := r.topic(stream.ID)
+		r.ascending("topic", i, t.ID, before)
+		if !s.topicNames.insert(topicName(stream.ID, t.Name), t.ID) {
+			r.fail(ErrCorrupt, "topic name %q occurs twice in stream %d", t.Name, stream.ID)
+		}
+		t.Partitions = r.count(PartitionsMax, partitionSize)
+		s.decodePartitions(r, t)
+		t.NextConsumerGroup = r.u64()
+		if t.NextConsumerGroup > ConsumerGroupsMax {
+			r.fail(ErrCorrupt, "next consumer group is %d, at most %d", t.NextConsumerGroup, uint64(ConsumerGroupsMax))
+		}
+		s.decodeConsumerGroups(r, t)
+		if r.err != nil {
+			return
+		}
+		s.topics.set(t.key(), t)
+		before = t.ID
+	}
+}
+
+func (r *reader) topic(stream uint32) *Topic {
+	t := &Topic{Stream: stream, ID: r.u32()}
+	if t.ID >= TopicsMax {
+		r.fail(ErrCorrupt, "topic id %d, at most %d", t.ID, TopicsMax-1)
+	}
+	t.Name = r.name(1, NameMax)
+	t.CreatedAt = r.u64()
+	t.Options = r.topicOptions()
+	return t
+}
+
+func (s *state) decodePartitions(r *reader, t *Topic) {
+	for id := range t.Partitions {
+		p := &Partition{Stream: t.Stream, Topic: t.ID, ID: id}
+		p.Group = r.u64()
+		p.CreatedAt = r.u64()
+		p.CreatedRevision = r.u64()
+		p.PurgeGeneration = r.u64()
+		if p.Group < 1 || p.Group >= s.nextGroup {
+			r.fail(ErrCorrupt, "partition has group %d, want 1..%d", p.Group, s.nextGroup-1)
+		}
+		if p.CreatedRevision > s.revision {
+			r.fail(ErrCorrupt, "group %d is of revision %d, and the state of %d", p.Group, p.CreatedRevision, s.revision)
+		}
+		if !s.groupOwners.insert(p.Group, p.key()) {
+			r.fail(ErrCorrupt, "group %d has two partitions", p.Group)
+		}
+		if r.err != nil {
+			return
+		}
+		s.partitions.set(p.key(), p)
+	}
+}
+
+func (s *state) decodeConsumerGroups(r *reader, t *Topic) {
+	n := r.count(ConsumerGroupsMax, groupSizeMin)
+	var before uint32
+	for i := range n {
+		g := &ConsumerGroup{Stream: t.Stream, Topic: t.ID, ID: r.u32()}
+		r.ascending("consumer group", i, g.ID, before)
+		if uint64(g.ID) >= t.NextConsumerGroup {
+			r.fail(ErrCorrupt, "consumer group id %d, and the next is %d", g.ID, t.NextConsumerGroup)
+		}
+		g.Name = r.name(1, NameMax)
+		g.Generation = r.u64()
+		if members := r.u32(); members != 0 {
+			r.fail(ErrCorrupt, "consumer group %d has %d members, and version 1 none", g.ID, members)
+		}
+		if !s.groupNames.insert(groupName(t.key(), g.Name), g.ID) {
+			r.fail(ErrCorrupt, "consumer group name %q occurs twice", g.Name)
+		}
+		if r.err != nil {
+			return
+		}
+		s.groups.set(g.key(), g)
+		before = g.ID
+	}
+}
+
+func (s *state) decodeClients(b []byte) error {
+	r := &reader{part: "clients", b: b}
+	r.version(clientsVersion)
+	n := r.count(uint64(s.settings.ClientsMax), clientSizeMin)
+	var before uint32
+	for i := range n {
+		c := r.client()
+		if i > 0 && c.Slot == before {
+			r.fail(ErrDuplicateSlot, "%d", c.Slot)
+		}
+		r.ascending("slot", i, c.Slot, before)
+		if s.clientIDs.has(string(c.ID[:])) {
+			r.fail(ErrDuplicateClient, "%s", c.ID)
+		}
+		if c.LatestCommit > s.applied {
+			r.fail(ErrCorrupt, "client %s committed op %d, and the state ends at %d", c.ID, c.LatestCommit, s.applied)
+		}
+		if r.err != nil {
+			return r.err
+		}
+		s.putClient(c)
+		before = c.Slot
+	}
+	return r.end()
+}
+
+func (r *reader) client() *Client {
+	c := &Client{Slot: r.u32()}
+	if c.Slot >= ClientsMax {
+		r.fail(ErrSlotRange, "%d, at most %d", c.Slot, ClientsMax-1)
+	}
+	c.ID = r.array16()
+	c.Epoch = r.u64()
+	c.User = r.u32()
+	c.Watermark = r.u64()
+	c.WatermarkSum = r.array16()
+	c.LatestCommit = r.u64()
+	c.Detached = r.bool()
+	if c.ID.IsZero() || c.Epoch < 1 || c.Epoch > c.LatestCommit {
+		r.fail(ErrCorrupt, "client %s of epoch %d, last commit %d", c.ID, c.Epoch, c.LatestCommit)
+	}
+	n := r.u8()
+	if n > RepliesMax {
+		r.fail(ErrReply, "client %s has %d, at most %d", c.ID, n, RepliesMax)
+		return c
+	}
+	for range n {
+		c.Replies = append(c.Replies, r.reply())
+	}
+	if err := c.checkReplies(); r.err == nil && err != nil {
+		r.fail(ErrReply, "client %s: %v", c.ID, err)
+	}
+	return c
+}
+
+func (r *reader) reply() Reply {
+	p := Reply{Request: r.u64()}
+	p.RequestSum = r.array16()
+	p.Op = r.u64()
+	p.Timestamp = r.u64()
+	p.Operation = wire.Operation(r.u8())
+	p.partitions = r.u32()
+	n := r.u32()
+	if n > ReplyMax {
+		r.fail(ErrReply, "body of %d bytes, limit %d", n, ReplyMax)
+	}
+	p.body = append([]byte(nil), r.bytes(uint64(n))...)
+	return p
+}
+
+// checkReplies checks what holds of every list of kept replies: there is one, its
+// ops and numbers grow, it ends with what was committed last, and the one reply to
+// a Register is that to the newest.
+func (c *Client) checkReplies() error {
+	if len(c.Replies) == 0 {
+		return fmt.Errorf("there is none")
+	}
+	var op, request uint64
+	for i := range c.Replies {
+		p := &c.Replies[i]
+		if err := p.check(c); err != nil {
+			return err
+		}
+		if p.Op <= op || p.Request != 0 && p.Request <= request {
+			return fmt.Errorf("op %d, request %d follows op %d, request %d", p.Op, p.Request, op, request)
+		}
+		op, request = p.Op, max(request, p.Request)
+	}
+	switch {
+	case op != c.LatestCommit:
+		return fmt.Errorf("the last is of op %d, want %d", op, c.LatestCommit)
+	case request > 0 && request != c.Watermark:
+		return fmt.Errorf("the last is for request %d, want %d", request, c.Watermark)
+	}
+	return nil
+}
+
+func (r *Reply) check(c *Client) error {
+	switch {
+	case (r.Request == 0) != (r.Operation == wire.OperationRegister):
+		return fmt.Errorf("request %d has operation %d", r.Request, r.Operation)
+	case r.Request == 0 && (r.Op != c.Epoch || len(r.body) != 0):
+		return fmt.Errorf("register of op %d, %d bytes, in epoch %d", r.Op, len(r.body), c.Epoch)
+	case r.partitions > PartitionsPerRequestMax:
+		return fmt.Errorf("%d partitions, at most %d", r.partitions, PartitionsPerRequestMax)
+	case r.partitions > 0 && r.Operation != wire.OperationCreateTopicWithAssignments:
+		return fmt.Errorf("operation %d with %d partitions", r.Operation, r.partitions)
+	}
+	return nil
+}
+
+// permissions takes what appendUser wrote: sorted, and flags of 0 and 1 only, so
+// that equal rights have equal bytes.
+func (r *reader) permissions() *galgo.Permissions {
+	b := r.bytes(uint64(r.u32()))
+	if r.err != nil {
+		return nil
+	}
+	p, err := wire.DecodePermissions(b)
+	if err != nil {
+		r.fail(ErrCorrupt, "%v", err)
+		return nil
+	}
+	p.Sort()
+	if !bytes.Equal(wire.AppendPermissions(nil, p), b) {
+		r.fail(ErrCorrupt, "permissions are not sorted, or have flags other than 0 and 1")
+	}
+	return &p
+}
+
+func (r *reader) topicOptions() wire.TopicOptions {
+	if r.err != nil {
+		return wire.TopicOptions{}
+	}
+	o, rest, err := wire.DecodeTopicOptionsState(r.b[r.off:])
+	if err != nil {
+		r.fail(ErrCorrupt, "%v", err)
+		return wire.TopicOptions{}
+	}
+	r.off = len(r.b) - len(rest)
+	return o
+}

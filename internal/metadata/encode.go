@@ -1,0 +1,181 @@
+package metadata
+
+import "galgo/internal/wire"
+
+// Versions of the two parts of a snapshot. A part with another version is refused
+// before anything else of it is looked at.
+const (
+	stateVersion   = 1
+	clientsVersion = 1
+)
+
+// EncodeState returns the state but for the client table. It is sorted by id and
+// holds nothing that differs between nodes, so replicas that applied the same ops
+// encode equal bytes. It carries no checksum: the snapshot file that holds it does.
+//
+//	size  field
+//	   1  version        1
+//	   8  applied        op of the last input
+//	   8  timestamp      µs, of the last input
+//	   8  revision
+//	   8  next_group     id of the next partition's group
+//	   1  rooted         1 once there is a root user
+//	   4  clients_max    0 before Bootstrap
+//	   4  users          count; each, ascending by id:
+//	   4    id
+//	 1+n    name
+//	   8    created_at   µs
+//	 2+n    password     encoded hash
+//	   1    active       0 or 1
+//	   1    permitted    1 if permissions follow
+//	 4+n    permissions  as on the wire, streams and topics ascending by id
+//	   4  streams        count; each, ascending by id:
+//	   4    id
+//	 1+n    name
+//	   8    created_at   µs
+//	   4    topics       count; each, ascending by id, as appendTopic says
+func (v *View) EncodeState() []byte {
+	s := &v.s
+	b := []byte{stateVersion}
+	b = le.AppendUint64(b, s.applied)
+	b = le.AppendUint64(b, s.timestamp)
+	b = le.AppendUint64(b, s.revision)
+	b = le.AppendUint64(b, s.nextGroup)
+	b = appendBool(b, s.rooted)
+	b = le.AppendUint32(b, s.settings.ClientsMax)
+	b = le.AppendUint32(b, uint32(s.users.len()))
+	s.users.all(func(_ uint32, u *User) bool { b = appendUser(b, u); return true })
+	b = le.AppendUint32(b, uint32(s.streams.len()))
+	s.streams.all(func(_ uint32, stream *Stream) bool { b = s.appendStream(b, stream); return true })
+	return b
+}
+
+func appendUser(b []byte, u *User) []byte {
+	b = le.AppendUint32(b, u.ID)
+	b = appendName(b, u.Name)
+	b = le.AppendUint64(b, u.CreatedAt)
+	b = le.AppendUint16(b, uint16(len(u.PasswordHash)))
+	b = append(b, u.PasswordHash...)
+	b = appendBool(b, u.Active)
+	b = appendBool(b, u.Permissions != nil)
+	if u.Permissions == nil {
+		return b
+	}
+	at := len(b)
+	b = wire.AppendPermissions(le.AppendUint32(b, 0), *u.Permissions)
+	le.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
+}
+
+func (s *state) appendStream(b []byte, stream *Stream) []byte {
+	b = le.AppendUint32(b, stream.ID)
+	b = appendName(b, stream.Name)
+	b = le.AppendUint64(b, stream.CreatedAt)
+	b = le.AppendUint32(b, stream.Topics)
+	from, to := topicsOf(stream.ID)
+	s.topics.between(from, to, func(_ topicKey, t *Topic) bool { b = s.appendTopic(b, t); return true })
+	return b
+}
+
+// appendTopic appends
+//
+//	size  field
+//	   4  id
+//	 1+n  name
+//	   8  created_at
+//	44+n  options         wire.TopicOptions.AppendState
+//	   4  partitions      count; each, ids from 0 up:
+//	   8    group
+//	   8    created_at    µs
+//	   8    created_revision
+//	   8    purge_generation
+//	   8  next_consumer_group
+//	   4  groups          count; each, ascending by id:
+//	   4    id
+//	 1+n    name
+//	   8    generation
+//	   4    members       0: version 1 has none
+func (s *state) appendTopic(b []byte, t *Topic) []byte {
+	b = le.AppendUint32(b, t.ID)
+	b = appendName(b, t.Name)
+	b = le.AppendUint64(b, t.CreatedAt)
+	b = t.Options.AppendState(b)
+	b = le.AppendUint32(b, t.Partitions)
+	s.partitionsOf(t, func(p *Partition) bool {
+		b = le.AppendUint64(b, p.Group)
+		b = le.AppendUint64(b, p.CreatedAt)
+		b = le.AppendUint64(b, p.CreatedRevision)
+		b = le.AppendUint64(b, p.PurgeGeneration)
+		return true
+	})
+	b = le.AppendUint64(b, t.NextConsumerGroup)
+	at, count := len(b), uint32(0)
+	b = le.AppendUint32(b, 0)
+	s.consumerGroupsOf(t, func(g *ConsumerGroup) bool {
+		b = le.AppendUint32(b, g.ID)
+		b = appendName(b, g.Name)
+		b = le.AppendUint64(b, g.Generation)
+		b = le.AppendUint32(b, 0)
+		count++
+		return true
+	})
+	le.PutUint32(b[at:], count)
+	return b
+}
+
+// EncodeClients returns the client table, by slot, under the same rules as
+// EncodeState. All kept replies are part of it: a retry after a restart gets the
+// answer that it would have had before.
+//
+//	size  field
+//	   1  version        1
+//	   4  clients        count; each, ascending by slot:
+//	   4    slot
+//	  16    client
+//	   8    epoch
+//	   4    user
+//	   8    watermark
+//	  16    watermark_sum
+//	   8    latest_commit
+//	   1    detached     0 or 1
+//	   1    replies      count, at most 5; each, oldest first:
+//	   8      request    0 for a Register
+//	  16      request_sum
+//	   8      op
+//	   8      timestamp  µs
+//	   1      operation
+//	   4      partitions  how many partition records follow the body when it is sent
+//	 4+n      body
+func (v *View) EncodeClients() []byte {
+	b := []byte{clientsVersion}
+	b = le.AppendUint32(b, uint32(v.s.clients.len()))
+	v.s.clients.all(func(_ uint32, c *Client) bool { b = c.append(b); return true })
+	return b
+}
+
+func (c *Client) append(b []byte) []byte {
+	b = le.AppendUint32(b, c.Slot)
+	b = append(b, c.ID[:]...)
+	b = le.AppendUint64(b, c.Epoch)
+	b = le.AppendUint32(b, c.User)
+	b = le.AppendUint64(b, c.Watermark)
+	b = append(b, c.WatermarkSum[:]...)
+	b = le.AppendUint64(b, c.LatestCommit)
+	b = appendBool(b, c.Detached)
+	b = append(b, uint8(len(c.Replies)))
+	for i := range c.Replies {
+		b = c.Replies[i].append(b)
+	}
+	return b
+}
+
+func (r *Reply) append(b []byte) []byte {
+	b = le.AppendUint64(b, r.Request)
+	b = append(b, r.RequestSum[:]...)
+	b = le.AppendUint64(b, r.Op)
+	b = le.AppendUint64(b, r.Timestamp)
+	b = append(b, uint8(r.Operation))
+	b = le.AppendUint32(b, r.partitions)
+	b = le.AppendUint32(b, uint32(len(r.body)))
+	return append(b, r.body...)
+}

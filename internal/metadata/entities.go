@@ -1,0 +1,76 @@
+package metadata
+
+import (
+	"galgo"
+	"galgo/internal/wire"
+)
+
+// Stream is a named set of topics. Names are unique among streams.
+type Stream struct {
+	ID        uint32
+	Name      string
+	CreatedAt uint64 // µs since the Unix epoch
+	// Topics counts the topics in it.
+	Topics uint32
+}
+
+// Topic is a named list of partitions with the options they are kept under.
+// Names are unique in a stream.
+type Topic struct {
+	Stream, ID uint32
+	Name       string
+	CreatedAt  uint64 // µs since the Unix epoch
+	// Partitions counts them: their ids are 0 .. Partitions-1.
+	Partitions uint32
+	// NextConsumerGroup is the id of the next one to be made. It only grows, up to
+	// ConsumerGroupsMax.
+	NextConsumerGroup uint64
+	// Options are what holds, and what clients sent for it.
+	Options wire.TopicOptions
+}
+
+func (t *Topic) key() topicKey { return keyOfTopic(t.Stream, t.ID) }
+
+// Partition is one log of messages, replicated by a consensus group of its own.
+type Partition struct {
+	Stream, Topic, ID uint32
+	// Group is the id of its consensus group, never used for another partition.
+	Group     uint64
+	CreatedAt uint64 // µs since the Unix epoch
+	// CreatedRevision is the metadata revision that made it: the incarnation of
+	// its group.
+	CreatedRevision uint64
+	// PurgeGeneration counts its purges.
+	PurgeGeneration uint64
+}
+
+func (p *Partition) key() partitionKey { return keyOfTopic(p.Stream, p.Topic).partition(p.ID) }
+
+// ConsumerGroup is a named set of members that share the partitions of a topic.
+// Names are unique in a topic; ids are never reused while the topic lives.
+type ConsumerGroup struct {
+	Stream, Topic, ID uint32
+	Name              string
+	// Generation grows with every new assignment of partitions to members.
+	Generation uint64
+}
+
+func (g *ConsumerGroup) key() groupKey { return keyOfTopic(g.Stream, g.Topic).group(g.ID) }
+
+// User may log in. User 0 is root: it always exists and passes every check.
+type User struct {
+	ID        uint32
+	Name      string
+	CreatedAt uint64 // µs since the Unix epoch; 1 for root
+	// PasswordHash is an encoded argon2id hash.
+	PasswordHash string
+	Active       bool
+	// Permissions is nil for a user without any right but to log in.
+	Permissions *galgo.Permissions
+}
+
+// RootUser is the id of the user made by Bootstrap.
+const RootUser = 0
+
+// rootCreatedAt is when root was created, in µs: the same on every cluster.
+const rootCreatedAt = 1

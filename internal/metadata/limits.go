@@ -1,0 +1,52 @@
+package metadata
+
+// Limits of the state (wire.md §8.2, storage.md §7.2). Every replica applies the
+// same log, so a limit that Apply tests is part of the log's meaning and must not
+// change without a version of it.
+const (
+	// StreamsMax is the number of stream ids: 0 .. StreamsMax-1.
+	StreamsMax = 1 << 20
+	// TopicsMax is the number of topic ids of one stream.
+	TopicsMax = 1 << 12
+	// PartitionsMax is the number of partition ids of one topic.
+	PartitionsMax = 1_000_000
+	// PartitionsPerRequestMax bounds one create or delete of partitions.
+	PartitionsPerRequestMax = 1000
+	// ConsumerGroupsMax is the number of consumer group ids of one topic over its
+	// life: they are never reused, and are u32 on the wire.
+	ConsumerGroupsMax = 1 << 32
+	// NameMax is the longest name of a stream, topic or group in bytes.
+	NameMax = 255
+	// UsersMax is the number of user ids, which are u32 on the wire.
+	UsersMax = 1 << 32
+	// UsernameMin and UsernameMax bound a user name in bytes.
+	UsernameMin = 3
+	UsernameMax = 50
+	// PasswordHashMax bounds an encoded password hash in bytes.
+	PasswordHashMax = 512
+	// ClientsMin and ClientsMax bound the setting clients_table_max,
+	// ClientsDefault is its value when nobody sets it.
+	ClientsMin     = 2
+	ClientsMax     = 1 << 16
+	ClientsDefault = 8192
+	// RepliesMax is how many of its newest replies a session keeps; the reply to
+	// its Register counts as one.
+	RepliesMax = 5
+	// ReplyMax bounds a kept reply in bytes, without the partition records that
+	// Reply.Body makes up from their count.
+	ReplyMax = 4096
+)
+
+// Ids of a partition are packed into one key, 20 bits for the stream, 12 for the
+// topic and 20 for the partition.
+const (
+	topicBits     = 12
+	partitionBits = 20
+)
+
+// These do not compile if the ids outgrow the key.
+const (
+	_ = uint(1<<topicBits - TopicsMax)
+	_ = uint(1<<partitionBits - PartitionsMax)
+	_ = uint(1<<(64-topicBits-partitionBits) - StreamsMax)
+)

@@ -1,0 +1,217 @@
+package metadata
+
+import (
+	"fmt"
+
+	"galgo"
+	"galgo/internal/wire"
+)
+
+// Machine applies the log of the metadata group. It is not safe for concurrent
+// use; its views are.
+type Machine struct {
+	s    state
+	view *View // of s, until the next Apply; nil if none was asked for
+}
+
+// New returns the machine of an empty log: no user, no session, no stream.
+func New() *Machine { return &Machine{s: newState()} }
+
+// Input is a committed operation.
+type Input struct {
+	// Op is its position in the log; each Apply takes a higher one.
+	Op uint64
+	// Timestamp is that of the prepare, µs since the Unix epoch: the only clock of
+	// the machine.
+	Timestamp uint64
+	Operation wire.Operation
+	// Client, Session, Request and RequestSum are those of the request's header.
+	// They are zero in operations that galgo makes itself, but for OperationDetach, which
+	// names the session by the first two.
+	Client     galgo.ClientID
+	Session    uint64
+	Request    uint64
+	RequestSum [16]byte
+	// User is who logs in, with Register. All other requests act as the user of
+	// their session, which the table knows.
+	User uint32
+	// Body is what Admit returned. Apply keeps no part of it.
+	Body []byte
+}
+
+// Output is what an operation caused.
+type Output struct {
+	// Verdict is VerdictNew if the operation ran: Body is its answer. Otherwise it changed
+	// nothing, and the verdict says why; with VerdictDuplicate and VerdictAlreadyApplied Body is
+	// what to answer.
+	Verdict Verdict
+	// Login is how a Register ended.
+	Login Login
+	// Body is the body of the reply, result section included. It is empty for
+	// Logout, and for Register unless it was refused with a code: the answer to a
+	// login is Session and User, in the words of the node that gives it.
+	Body []byte
+	// Session and User are those of a Register that made or renewed a session.
+	Session uint64
+	User    uint32
+	// Ended are the clients whose sessions this operation ended: evicted from a
+	// full table, or logged out. Their next request gets VerdictNoSession.
+	Ended []galgo.ClientID
+	// Changes are what the node has to do beside answering, in order.
+	Changes []Change
+}
+
+// ChangeKind says what became of something outside this machine.
+type ChangeKind uint8
+
+// The kinds of changes, with the fields of Change they set beside Stream and Topic.
+const (
+	// GroupCreated: make the group of a new partition. Partition, Group, Revision.
+	GroupCreated ChangeKind = 1 + iota
+	// GroupRemoved: the partition is gone. Partition, Group, Revision.
+	GroupRemoved
+	// GroupPurged: empty the partition. Partition, Group, Revision, Generation.
+	GroupPurged
+	// TopicUpdated: the options of a topic changed; read them from the view.
+	TopicUpdated
+	// ConsumerGroupRemoved: its offsets in each partition are to be dropped.
+	// ConsumerGroup.
+	ConsumerGroupRemoved
+	// SettingsChanged: read them from the view.
+	SettingsChanged
+)
+
+// Change is something the node has to do because of an operation. Doing it twice,
+// or finding it done, is no fault: after a restart the log is applied again from
+// the last snapshot.
+type Change struct {
+	Kind          ChangeKind
+	Stream, Topic uint32
+	Partition     uint32
+	ConsumerGroup uint32
+	Group         uint64
+	Revision      uint64 // the revision that created the partition
+	Generation    uint64
+}
+
+// Apply runs a committed operation. It panics if the op is not above the last one
+// or its body does not decode: both mean that the log is not what was committed.
+func (m *Machine) Apply(in Input) Output {
+	if in.Op <= m.s.applied {
+		panic(fmt.Sprintf("metadata: op %d applied after op %d", in.Op, m.s.applied))
+	}
+	m.s.applied, m.s.timestamp = in.Op, in.Timestamp
+	m.view = nil
+	switch in.Operation {
+	case OperationBootstrap:
+		return m.onBootstrap(&in)
+	case OperationConfigure:
+		return m.onConfigure(&in)
+	case OperationDetach:
+		return m.onDetach(&in)
+	case wire.OperationRegister:
+		return m.onRegister(&in)
+	case wire.OperationLogout:
+		return m.onLogout(&in)
+	}
+	return m.onRequest(&in)
+}
+
+// View returns the state as it is now. The view stays as it is whatever is applied
+// afterwards, costs O(1), and may be read by many goroutines.
+func (m *Machine) View() *View {
+	if m.view == nil {
+		m.view = &View{s: m.s.copied()}
+	}
+	return m.view
+}
+
+// result is the outcome of a request that ran: a payload, or the code of a
+// rejection, which comes with no change.
+type result struct {
+	code    galgo.Code
+	payload []byte
+	// partitions is how many records of new partitions follow the payload.
+	partitions uint32
+	changes    []Change
+}
+
+func rejected(code galgo.Code) result { return result{code: code} }
+
+// body is the reply's body without the records of new partitions.
+func (r *result) body() []byte {
+	if r.code != galgo.CodeOK {
+		return wire.AppendResultError(nil, r.code)
+	}
+	return append(wire.AppendResultOK(nil), r.payload...)
+}
+
+// onRequest runs a numbered request of a client, unless the table says that it
+// must not: the proposer may have known less of the log than is committed now.
+func (m *Machine) onRequest(in *Input) Output {
+	verdict := m.s.check(in.Client, in.Session, in.Request, in.RequestSum)
+	switch verdict.Kind {
+	case VerdictNew:
+	case VerdictDuplicate:
+		return Output{Verdict: verdict, Body: verdict.Reply.Body()}
+	case VerdictAlreadyApplied:
+		return Output{Verdict: verdict, Body: wire.AppendResultError(nil, galgo.CodeRequestAlreadyApplied)}
+	default:
+		return Output{Verdict: verdict}
+	}
+	res := m.execute(in, verdict.User)
+	reply := Reply{
+		Request: in.Request, RequestSum: in.RequestSum, Op: in.Op, Timestamp: in.Timestamp,
+		Operation: in.Operation, body: res.body(), partitions: res.partitions,
+	}
+	m.s.commitReply(in.Client, reply)
+	return Output{Verdict: verdict, Body: reply.Body(), Changes: res.changes}
+}
+
+// call is what a request's handler may know of it beside its body.
+type call struct {
+	op        uint64
+	timestamp uint64
+	user      uint32
+}
+
+// execute dispatches on the operation.
+func (m *Machine) execute(in *Input, user uint32) result {
+	c := call{op: in.Op, timestamp: in.Timestamp, user: user}
+	switch in.Operation {
+	case wire.OperationCreateStream:
+		return m.createStream(c, decoded(in, wire.DecodeCreateStreamRequest))
+	case wire.OperationUpdateStream:
+		return m.updateStream(c, decoded(in, wire.DecodeUpdateStreamRequest))
+	case wire.OperationDeleteStream:
+		return m.deleteStream(c, decoded(in, wire.DecodeStreamRequest))
+	case wire.OperationPurgeStream:
+		return m.purgeStream(c, decoded(in, wire.DecodeStreamRequest))
+	case wire.OperationCreateTopicWithAssignments:
+		return m.createTopic(c, decoded(in, decodeNewTopic))
+	case wire.OperationUpdateTopic:
+		return m.updateTopic(c, decoded(in, wire.DecodeUpdateTopicRequest))
+	case wire.OperationDeleteTopic:
+		return m.deleteTopic(c, decoded(in, wire.DecodeTopicRequest))
+	case wire.OperationPurgeTopic:
+		return m.purgeTopic(c, decoded(in, wire.DecodeTopicRequest))
+	case wire.OperationCreatePartitionsWithAssignments:
+		return m.createPartitions(c, decoded(in, wire.DecodePartitionsRequest))
+	case wire.OperationDeletePartitions:
+		return m.deletePartitions(c, decoded(in, wire.DecodePartitionsRequest))
+	case wire.OperationCreateConsumerGroup:
+		return m.createConsumerGroup(c, decoded(in, wire.DecodeCreateGroupRequest))
+	case wire.OperationDeleteConsumerGroup:
+		return m.deleteConsumerGroup(c, decoded(in, wire.DecodeGroupRequest))
+	}
+	panic(fmt.Sprintf("metadata: op %d has operation %d, which this release cannot apply", in.Op, in.Operation))
+}
+
+// decoded decodes a committed body.
+func decoded[T any](in *Input, decode func([]byte) (T, error)) T {
+	req, err := decode(in.Body)
+	if err != nil {
+		panic(fmt.Sprintf("metadata: op %d: committed body of operation %d: %v", in.Op, in.Operation, err))
+	}
+	return req
+}

@@ -1,0 +1,150 @@
+package metadata
+
+import (
+	"iter"
+
+	"galgo"
+)
+
+// View is the state as it was at one op. It never changes, and any number of
+// goroutines may read it. What it returns is shared with the machine: callers must
+// not change it.
+type View struct {
+	s state
+}
+
+// Op is the last op that the view includes; 0 if none.
+func (v *View) Op() uint64 { return v.s.applied }
+
+// Timestamp is that of the last op, µs since the Unix epoch.
+func (v *View) Timestamp() uint64 { return v.s.timestamp }
+
+// Revision grows whenever partitions or consumer groups come or go or are purged.
+func (v *View) Revision() uint64 { return v.s.revision }
+
+// Bootstrapped reports whether the root user and the settings exist.
+func (v *View) Bootstrapped() bool { return v.s.rooted }
+
+// Settings are the replicated settings; zero before Bootstrap.
+func (v *View) Settings() Settings { return v.s.settings }
+
+// Counts are numbers of things.
+type Counts struct {
+	Users, Streams, Topics, Partitions, ConsumerGroups, Clients uint32
+}
+
+// Counts returns how many of each there are, in O(1).
+func (v *View) Counts() Counts {
+	return Counts{
+		Users:          uint32(v.s.users.len()),
+		Streams:        uint32(v.s.streams.len()),
+		Topics:         uint32(v.s.topics.len()),
+		Partitions:     uint32(v.s.partitions.len()),
+		ConsumerGroups: uint32(v.s.groups.len()),
+		Clients:        uint32(v.s.clients.len()),
+	}
+}
+
+// Stream finds a stream by number or name.
+func (v *View) Stream(id galgo.Identifier) (*Stream, bool) { return v.s.stream(id) }
+
+// Topic finds a topic by number or name. The error is a *galgo.Error with
+// CodeStreamIDNotFound or CodeTopicIDNotFound.
+func (v *View) Topic(stream, topic galgo.Identifier) (*Topic, error) {
+	t, code := v.s.topic(stream, topic)
+	switch code {
+	case galgo.CodeOK:
+		return t, nil
+	case galgo.CodeStreamIDNotFound:
+		return nil, galgo.Errorf(code, "there is no stream %s", stream)
+	}
+	return nil, galgo.Errorf(code, "there is no topic %s in stream %s", topic, stream)
+}
+
+// Partition finds a partition of a topic by its number.
+func (v *View) Partition(t *Topic, id uint32) (*Partition, bool) { return v.s.partition(t, id) }
+
+// PartitionOf finds the partition that a consensus group replicates.
+func (v *View) PartitionOf(group uint64) (*Partition, bool) {
+	key, ok := v.s.groupOwners.get(group)
+	if !ok {
+		return nil, false
+	}
+	return v.s.partitions.get(key)
+}
+
+// TopicOf finds the topic of a partition.
+func (v *View) TopicOf(p *Partition) (*Topic, bool) {
+	return v.s.topics.get(keyOfTopic(p.Stream, p.Topic))
+}
+
+// ConsumerGroup finds a consumer group of a topic by number or name.
+func (v *View) ConsumerGroup(t *Topic, id galgo.Identifier) (*ConsumerGroup, bool) {
+	return v.s.consumerGroup(t, id)
+}
+
+// User finds a user by number or name.
+func (v *View) User(id galgo.Identifier) (*User, bool) { return v.s.user(id) }
+
+// Streams yields all streams, by id.
+func (v *View) Streams() iter.Seq[*Stream] {
+	return func(yield func(*Stream) bool) {
+		v.s.streams.all(func(_ uint32, s *Stream) bool { return yield(s) })
+	}
+}
+
+// Topics yields the topics of a stream, by id.
+func (v *View) Topics(s *Stream) iter.Seq[*Topic] {
+	return func(yield func(*Topic) bool) { v.s.topicsOf(s.ID, yield) }
+}
+
+// Partitions yields the partitions of a topic, by id.
+func (v *View) Partitions(t *Topic) iter.Seq[*Partition] {
+	return func(yield func(*Partition) bool) { v.s.partitionsOf(t, yield) }
+}
+
+// AllPartitions yields every partition, by stream, topic and id.
+func (v *View) AllPartitions() iter.Seq[*Partition] {
+	return func(yield func(*Partition) bool) {
+		v.s.partitions.all(func(_ partitionKey, p *Partition) bool { return yield(p) })
+	}
+}
+
+// ConsumerGroups yields the consumer groups of a topic, by id.
+func (v *View) ConsumerGroups(t *Topic) iter.Seq[*ConsumerGroup] {
+	return func(yield func(*ConsumerGroup) bool) { v.s.consumerGroupsOf(t, yield) }
+}
+
+// Users yields all users, by id.
+func (v *View) Users() iter.Seq[*User] {
+	return func(yield func(*User) bool) {
+		v.s.users.all(func(_ uint32, u *User) bool { return yield(u) })
+	}
+}
+
+// Clients yields the client table, by slot.
+func (v *View) Clients() iter.Seq[*Client] {
+	return func(yield func(*Client) bool) {
+		v.s.clients.all(func(_ uint32, c *Client) bool { return yield(c) })
+	}
+}
+
+// Client finds the session of a client id.
+func (v *View) Client(id galgo.ClientID) (*Client, bool) { return v.s.client(id) }
+
+// CheckRequest tells what the client table says about a numbered request, which
+// is how Apply would treat it if nothing else were committed before.
+func (v *View) CheckRequest(client galgo.ClientID, session, request uint64, sum [16]byte) Verdict {
+	return v.s.check(client, session, request, sum)
+}
+
+// CheckRegister tells how a Register of the user under the client id would end.
+func (v *View) CheckRegister(client galgo.ClientID, user uint32) Login {
+	return v.s.checkRegister(client, user)
+}
+
+// Allows reports whether the user passes the rule on the stream and topic, which
+// are looked at only where the rule has them. Root passes every rule.
+func (v *View) Allows(user uint32, rule Rule, stream, topic uint32) bool {
+	return v.s.allows(user, rule, stream, topic)
+}
