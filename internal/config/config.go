@@ -1,0 +1,168 @@
+package config
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config is everything a server can be told, after all layers were applied.
+// Take it from [Load] or [Default]; a Config made by hand must pass [Config.Validate].
+type Config struct {
+	DisplayConfig   bool          // show the configuration at start
+	ShutdownTimeout time.Duration // how long a graceful stop may take before it is cut short
+	Fresh           bool          // remove the data directory before the start; a flag only, never a key
+	Root            Root
+	TCP             TCP
+	HTTP            Transport
+	QUIC            Transport
+	WebSocket       Transport
+	System          System
+	WAL             WAL
+	Metadata        Metadata
+	Partition       Partition
+	MessageBus      MessageBus
+	Limits          Limits
+	Heartbeat       Heartbeat
+	Cluster         Cluster
+}
+
+// Root holds the credentials of the first user, used only while there is no user
+// at all. Both are set or both are empty; empty means the server makes up a password.
+type Root struct {
+	Username string // 3 to 50 bytes
+	Password string // 3 to 100 bytes, secret
+}
+
+// TCP is the binary protocol for clients.
+type TCP struct {
+	Address           string // host:port that is bound; port 0 takes a free one
+	AdvertisedAddress string // host or host:port that clients are told; empty: the address bound
+}
+
+// Transport is a listener that galgo does not open yet but whose port clients
+// find in the roster.
+type Transport struct {
+	Enabled bool
+	Address string // host:port
+}
+
+// System is about the process as a whole.
+type System struct {
+	Path         string   // the data directory
+	MemoryBudget ByteSize // for buffers, tails and queues of the whole server; 0: no limit
+	Shards       int      // loops that share the partitions
+	Runtime      Runtime
+	Logging      Logging
+}
+
+// Runtime is the directory of files that describe the running process.
+type Runtime struct {
+	Path string // below System.Path
+}
+
+// Logging says what is logged and where to.
+type Logging struct {
+	Path                  string // below System.Path
+	Level                 string // off, error, warn, info, debug or trace
+	FileEnabled           bool
+	MaxFileSize           ByteSize // a file is rotated beyond this; 0: never
+	MaxTotalSize          ByteSize // oldest files are removed beyond this; 0: never
+	RotationCheckInterval time.Duration
+	Retention             time.Duration // files older than this are removed
+}
+
+// LevelTrace and LevelOff extend the levels of slog at both ends.
+const (
+	LevelTrace = slog.LevelDebug - 4
+	LevelOff   = slog.LevelError + 4
+)
+
+// SlogLevel returns Level as a threshold for slog.
+func (l Logging) SlogLevel() slog.Level {
+	switch l.Level {
+	case "trace":
+		return LevelTrace
+	case "debug":
+		return slog.LevelDebug
+	case "warn":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	case "off":
+		return LevelOff
+	default:
+		return slog.LevelInfo
+	}
+}
+
+// WAL shapes every write-ahead log of the node.
+type WAL struct {
+	FileSize ByteSize // size of one preallocated file
+	Limit    ByteSize // live bytes of one log that make a checkpoint due
+}
+
+// Metadata is the group that orders streams, topics, users and sessions.
+type Metadata struct {
+	PrepareQueueDepth int      // operations in flight
+	JournalSlots      int      // operations the log holds before it must be checkpointed
+	CheckpointMargin  int      // a checkpoint is due this many operations before the slots run out
+	CheckpointBytes   ByteSize // a checkpoint is due after this many bytes of operations, too
+	ClientsTableMax   int      // sessions remembered
+}
+
+// Partition is the default and the limits of partition groups.
+type Partition struct {
+	PrepareQueueDepth int      // operations in flight in one partition
+	Durability        string   // DurabilityFsync or DurabilityMemory, for topics that do not say
+	TailBytes         ByteSize // newest batches of a partition kept in memory for readers
+}
+
+// The values of Partition.Durability.
+const (
+	// DurabilityFsync acknowledges what a quorum has synced.
+	DurabilityFsync = "fsync"
+	// DurabilityMemory acknowledges what a quorum has received: power loss may take it.
+	DurabilityMemory = "memory"
+)
+
+// MessageBus bounds frames.
+type MessageBus struct {
+	MaxMessageSize ByteSize // largest frame, requests and replies
+}
+
+// Limits bounds what clients may make the server hold.
+type Limits struct {
+	Connections           int      // open client connections
+	RequestsPerConnection int      // requests of one connection in flight; beyond, its socket is not read
+	BytesPerConnection    ByteSize // the same in bytes of requests and replies
+	LoginConcurrency      int      // password hashes computed at a time
+}
+
+// Heartbeat finds connections that fell silent.
+type Heartbeat struct {
+	Enabled  bool
+	Interval time.Duration // silent for 1.2 times this is stale
+}
+
+// Cluster is the roster and this node's place in it.
+type Cluster struct {
+	Enabled   bool
+	Name      string // goes into the identity of the data directory and cannot change
+	ReplicaID int    // the roster entry this process is
+	Nodes     []Node
+}
+
+// Default returns the compiled-in configuration, which is valid.
+func Default() Config {
+	var c Config
+	for i := range keys {
+		k := &keys[i]
+		if k.class != active {
+			continue
+		}
+		if err := setText(k.at(&c), k.def); err != nil {
+			panic("config: default of " + k.name + ": " + err.Error())
+		}
+	}
+	return c
+}

@@ -1,0 +1,169 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// writeFile makes a configuration file and returns its path.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "galgo.toml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// problemsOf takes a joined error apart.
+func problemsOf(t *testing.T, err error) []*Problem {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		t.Fatalf("%v (%T) is not a joined error", err, err)
+	}
+	var problems []*Problem
+	for _, e := range joined.Unwrap() {
+		var p *Problem
+		if !errors.As(e, &p) {
+			t.Fatalf("%v (%T) is no *Problem", e, e)
+		}
+		problems = append(problems, p)
+	}
+	return problems
+}
+
+// onlyProblem loads and wants exactly one problem.
+func onlyProblem(t *testing.T, in LoadInput) *Problem {
+	t.Helper()
+	_, _, err := Load(in)
+	problems := problemsOf(t, err)
+	if len(problems) != 1 {
+		t.Fatalf("got %d problems, want 1: %v", len(problems), err)
+	}
+	return problems[0]
+}
+
+func mustLoad(t *testing.T, in LoadInput) (Config, Sources) {
+	t.Helper()
+	c, sources, err := Load(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, sources
+}
+
+// wantText fails unless the error's text holds every part.
+func wantText(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("got error %q, want one that says %q", err, part)
+		}
+	}
+}
+
+// others has for each active key a valid value that is not its default.
+var others = map[string]string{
+	"display_config":                         "false",
+	"shutdown_timeout":                       "1m 30s",
+	"root.username":                          "admin",
+	"root.password":                          "correct horse",
+	"tcp.address":                            "0.0.0.0:9999",
+	"tcp.advertised_address":                 "broker.example.com:9000",
+	"http.enabled":                           "false",
+	"http.address":                           "127.0.0.1:3001",
+	"quic.enabled":                           "false",
+	"quic.address":                           "[::1]:8081",
+	"websocket.enabled":                      "false",
+	"websocket.address":                      "127.0.0.1:0",
+	"limits.connections":                     "7",
+	"limits.requests_per_connection":         "9",
+	"limits.bytes_per_connection":            "65 MiB",
+	"limits.login_concurrency":               "4",
+	"heartbeat.enabled":                      "false",
+	"heartbeat.interval":                     "250ms",
+	"message_bus.max_message_size":           "1 MiB",
+	"system.path":                            "/var/lib/galgo",
+	"system.memory_budget":                   "3 GB",
+	"system.shards":                          "2",
+	"system.runtime.path":                    "run",
+	"system.logging.path":                    "log/files",
+	"system.logging.level":                   "debug",
+	"system.logging.file_enabled":            "false",
+	"system.logging.max_file_size":           "1 MB",
+	"system.logging.max_total_size":          "2 GB",
+	"system.logging.rotation_check_interval": "2h",
+	"system.logging.retention":               "1d",
+	"wal.file_size":                          "4 MiB",
+	"wal.limit":                              "1 GiB",
+	"metadata.prepare_queue_depth":           "16",
+	"metadata.journal_slots":                 "2048",
+	"metadata.checkpoint_margin":             "128",
+	"metadata.checkpoint_bytes":              "1 MiB",
+	"metadata.clients_table_max":             "2",
+	"partition.prepare_queue_depth":          "127",
+	"partition.durability":                   "memory",
+	"partition.tail_bytes":                   "0 B",
+	"cluster.enabled":                        "true",
+	"cluster.name":                           "orders",
+	"replica_id":                             "2",
+}
+
+// activeKeys returns the rows that must be in others.
+func activeKeys() []*key {
+	var active_ []*key
+	for i := range keys {
+		if keys[i].class == active {
+			active_ = append(active_, &keys[i])
+		}
+	}
+	return active_
+}
+
+// fileWith returns a file that sets one key.
+func fileWith(t *testing.T, k *key, text string) string {
+	t.Helper()
+	var c Config
+	p := k.at(&c)
+	if err := setText(p, text); err != nil {
+		t.Fatalf("%s = %q: %v", k.name, text, err)
+	}
+	line := leaf(k.name) + " = " + valueTOML(p) + "\n"
+	if s := section(k.name); s != "" {
+		line = "[" + s + "]\n" + line
+	}
+	return writeFile(t, line)
+}
+
+// differing returns a well-formed value for the place that is not the default.
+func differing(k *key) string {
+	var c Config
+	for _, text := range []string{"true", "false", "77", "78 MiB", "79s", "[a, b]"} {
+		if setText(k.at(&c), text) == nil {
+			p := k.at(&c)
+			if setText(p, text) == nil && valueText(p) != k.canonical() {
+				return text
+			}
+		}
+	}
+	panic("no other value for " + k.name)
+}
+
+func hasWarning(s Sources, parts ...string) bool {
+	return slices.ContainsFunc(s.Warnings, func(w string) bool {
+		for _, part := range parts {
+			if !strings.Contains(w, part) {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,211 @@
+package config
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+var generalKeys = []key{
+	{name: "display_config", def: "true", at: func(c *Config) any { return &c.DisplayConfig },
+		help: "show the configuration at start"},
+	{name: "shutdown_timeout", def: "30s", min: "1s", max: "15m", at: func(c *Config) any { return &c.ShutdownTimeout },
+		help: "how long a graceful stop may take before it is cut short"},
+	{name: "replica_id", def: "0", max: "255", at: func(c *Config) any { return &c.Cluster.ReplicaID },
+		help: "which entry of the roster this process is; must be given if cluster.enabled, else only 0"},
+	{name: "root.username", def: "", env: true, at: func(c *Config) any { return &c.Root.Username },
+		help: "name of the first user, 3 to 50 bytes; used only while there is no user"},
+	{name: "root.password", def: "", env: true, secret: true, at: func(c *Config) any { return &c.Root.Password },
+		help: "its password, 3 to 100 bytes; without it the server makes one up and shows it once"},
+}
+
+var transportKeys = []key{
+	{name: "tcp.enabled", def: "true", at: noBool, class: later, part: "a server without TCP",
+		help: "accept clients over TCP"},
+	{name: "tcp.address", def: "127.0.0.1:8090", check: checkAddress, at: func(c *Config) any { return &c.TCP.Address },
+		help: "host and port that are bound for clients; port 0 takes a free one"},
+	{name: "tcp.advertised_address", def: "", check: optional(checkAdvertised), at: func(c *Config) any { return &c.TCP.AdvertisedAddress },
+		help: "host or host:port that clients are told to dial, where it differs from what is bound"},
+	{name: "http.enabled", def: "true", at: func(c *Config) any { return &c.HTTP.Enabled },
+		help: "report an HTTP port in the roster; nothing listens on it yet"},
+	{name: "http.address", def: "127.0.0.1:3000", check: checkAddress, at: func(c *Config) any { return &c.HTTP.Address },
+		help: "host and port of HTTP"},
+	{name: "quic.enabled", def: "true", at: func(c *Config) any { return &c.QUIC.Enabled },
+		help: "report a QUIC port in the roster; nothing listens on it yet"},
+	{name: "quic.address", def: "127.0.0.1:8080", check: checkAddress, at: func(c *Config) any { return &c.QUIC.Address },
+		help: "host and port of QUIC"},
+	{name: "websocket.enabled", def: "true", at: func(c *Config) any { return &c.WebSocket.Enabled },
+		help: "report a WebSocket port in the roster; nothing listens on it yet"},
+	{name: "websocket.address", def: "127.0.0.1:8092", check: checkAddress, at: func(c *Config) any { return &c.WebSocket.Address },
+		help: "host and port of WebSocket"},
+	{name: "limits.connections", def: "8192", min: "1", max: "1000000", at: func(c *Config) any { return &c.Limits.Connections },
+		help: "client connections open at a time; more are closed at once"},
+	{name: "limits.requests_per_connection", def: "256", min: "1", max: "65536", at: func(c *Config) any { return &c.Limits.RequestsPerConnection },
+		help: "requests of one connection in flight; beyond, its socket is not read"},
+	{name: "limits.bytes_per_connection", def: "128 MiB", min: "64 KiB", max: "16 GiB", at: func(c *Config) any { return &c.Limits.BytesPerConnection },
+		help: "bytes of one connection in flight, requests and replies; at least the largest frame"},
+	{name: "limits.login_concurrency", def: "2", min: "1", max: "256", at: func(c *Config) any { return &c.Limits.LoginConcurrency },
+		help: "password hashes computed at a time; each takes memory and a core"},
+	{name: "heartbeat.enabled", def: "true", at: func(c *Config) any { return &c.Heartbeat.Enabled },
+		help: "look for connections that fell silent"},
+	{name: "heartbeat.interval", def: "30s", min: "100ms", max: "1d", at: func(c *Config) any { return &c.Heartbeat.Interval },
+		help: "a connection silent for 1.2 times this is stale; any request counts as life"},
+	{name: "message_bus.max_message_size", def: "64 MiB", min: "64 KiB", max: "64 MiB", at: func(c *Config) any { return &c.MessageBus.MaxMessageSize },
+		help: "largest frame, requests and replies"},
+}
+
+var systemKeys = []key{
+	{name: "system.path", def: "local_data", check: checkPath, at: func(c *Config) any { return &c.System.Path },
+		help: "the data directory"},
+	{name: "system.memory_budget", def: "2 GiB", check: checkBudget, at: func(c *Config) any { return &c.System.MemoryBudget },
+		help: "bytes for buffers, tails and queues of the whole server; 0: no limit"},
+	{name: "system.shards", def: "1", min: "1", max: "1024", at: func(c *Config) any { return &c.System.Shards },
+		help: "loops that share the partitions, each with a log of its own"},
+	{name: "system.runtime.path", def: "runtime", check: checkBelow, at: func(c *Config) any { return &c.System.Runtime.Path },
+		help: "directory for current_config.toml, below system.path; emptied at each start"},
+	{name: "system.logging.path", def: "logs", check: checkBelow, at: func(c *Config) any { return &c.System.Logging.Path },
+		help: "directory of the log files, below system.path"},
+	{name: "system.logging.level", def: "info", oneOf: levels, simplify: simpleLevel, at: func(c *Config) any { return &c.System.Logging.Level },
+		help: "least severe level that is logged"},
+	{name: "system.logging.file_enabled", def: "true", at: func(c *Config) any { return &c.System.Logging.FileEnabled },
+		help: "log to files too, not only to the terminal"},
+	{name: "system.logging.max_file_size", def: "500 MB", at: func(c *Config) any { return &c.System.Logging.MaxFileSize },
+		help: "a log file is rotated beyond this; 0: never"},
+	{name: "system.logging.max_total_size", def: "4 GB", at: func(c *Config) any { return &c.System.Logging.MaxTotalSize },
+		help: "the oldest log files are removed beyond this; 0: never"},
+	{name: "system.logging.rotation_check_interval", def: "1h", min: "1s", at: func(c *Config) any { return &c.System.Logging.RotationCheckInterval },
+		help: "how often age and size of the log files are looked at"},
+	{name: "system.logging.retention", def: "7 days", min: "1s", at: func(c *Config) any { return &c.System.Logging.Retention },
+		help: "log files older than this are removed"},
+}
+
+var storageKeys = []key{
+	{name: "wal.file_size", def: "64 MiB", min: "1 MiB", max: "1 GiB", check: checkPages, at: func(c *Config) any { return &c.WAL.FileSize },
+		help: "size of one preallocated file of a write-ahead log"},
+	{name: "wal.limit", def: "512 MiB", min: "2 MiB", max: "1 TiB", at: func(c *Config) any { return &c.WAL.Limit },
+		help: "live bytes of one write-ahead log that make a checkpoint due; at least two files"},
+	{name: "metadata.prepare_queue_depth", def: "32", min: "1", max: "127", at: func(c *Config) any { return &c.Metadata.PrepareQueueDepth },
+		help: "metadata operations in flight"},
+	{name: "metadata.journal_slots", def: "1024", min: "256", max: "1048576", at: func(c *Config) any { return &c.Metadata.JournalSlots },
+		help: "metadata operations the log holds before they must be in a checkpoint"},
+	{name: "metadata.checkpoint_margin", def: "64", min: "1", at: func(c *Config) any { return &c.Metadata.CheckpointMargin },
+		help: "a checkpoint is due this many operations before the slots run out"},
+	{name: "metadata.checkpoint_bytes", def: "32 MiB", min: "64 KiB", max: "64 GiB", at: func(c *Config) any { return &c.Metadata.CheckpointBytes },
+		help: "a checkpoint is due after this many bytes of metadata operations, too"},
+	{name: "metadata.clients_table_max", def: "8192", min: "2", max: "65536", at: func(c *Config) any { return &c.Metadata.ClientsTableMax },
+		help: "client sessions that are remembered, connected or not"},
+	{name: "partition.prepare_queue_depth", def: "32", min: "1", max: "127", at: func(c *Config) any { return &c.Partition.PrepareQueueDepth },
+		help: "operations in flight in one partition"},
+	{name: "partition.durability", def: DurabilityFsync, oneOf: []string{DurabilityFsync, DurabilityMemory}, at: func(c *Config) any { return &c.Partition.Durability },
+		help: "what an acknowledgement means for topics that do not say: fsync, synced by a quorum; memory, received by one"},
+	{name: "partition.tail_bytes", def: "16 MiB", max: "16 GiB", at: func(c *Config) any { return &c.Partition.TailBytes },
+		help: "newest batches of a partition that are kept in memory for readers, within system.memory_budget"},
+}
+
+// levels are the values of system.logging.level, least output first.
+var levels = []string{"off", "error", "warn", "info", "debug", "trace"}
+
+// simpleLevel takes the level out of a filter such as "info,galgo.vsr=debug".
+// galgo has one level for everything, so what names a target is left out.
+func simpleLevel(text string) (level, dropped string) {
+	var rest []string
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if strings.Contains(part, "=") {
+			rest = append(rest, part)
+		} else if part != "" {
+			level = strings.ToLower(part)
+		}
+	}
+	return level, strings.Join(rest, ",")
+}
+
+const addressWant = "want host:port, such as 127.0.0.1:8090, [::1]:8090 or 0.0.0.0:8090"
+
+func checkAddress(text string) error {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || !validHost(host) || !validPort(port) {
+		return errors.New(addressWant)
+	}
+	return nil
+}
+
+func checkAdvertised(text string) error {
+	host := text
+	if h, port, err := net.SplitHostPort(text); err == nil {
+		if !validPort(port) || port == "0" {
+			return errors.New("want a port of 1 to 65535")
+		}
+		host = h
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		return errors.New("want an address that clients can dial; " + host + " is none")
+	}
+	if !validHost(host) {
+		return errors.New("want a host or host:port that clients can dial, such as broker-1.example.com:8090")
+	}
+	return nil
+}
+
+// validHost reports whether host is an IP address or may be a name.
+func validHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	const nameMax = 253
+	return host != "" && len(host) <= nameMax && !strings.ContainsFunc(host, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_')
+	})
+}
+
+func validPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
+}
+
+func checkPath(text string) error {
+	if text == "" || strings.ContainsRune(text, 0) {
+		return errors.New("want a path")
+	}
+	return nil
+}
+
+func checkBelow(text string) error {
+	if !filepath.IsLocal(text) || text == "." {
+		return errors.New("want a path inside system.path, without .. and not absolute")
+	}
+	return nil
+}
+
+// walPage is the unit the log preallocates in; a file is a whole number of them.
+const walPage = 4096
+
+func checkPages(text string) error {
+	if size, err := ParseSize(text); err != nil || size%walPage != 0 {
+		return errors.New("want a multiple of 4 KiB")
+	}
+	return nil
+}
+
+// budgetMin is the least a server with the smallest settings can work in.
+const budgetMin = 64 * MiB
+
+func checkBudget(text string) error {
+	if size, err := ParseSize(text); err != nil || size != 0 && size < budgetMin {
+		return errors.New("want 0 or at least " + budgetMin.String())
+	}
+	return nil
+}
+
+// optional admits the empty text, too.
+func optional(check func(string) error) func(string) error {
+	return func(text string) error {
+		if text == "" {
+			return nil
+		}
+		return check(text)
+	}
+}

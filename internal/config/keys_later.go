@@ -1,0 +1,152 @@
+package config
+
+// Keys that do nothing yet, with the defaults of the reference server. When a
+// part arrives, its rows become active ones: a field in Config, bounds, a better
+// help, and no class and part.
+
+// Parts, as they are named in errors and tables.
+const (
+	partTLS         = "TLS"
+	partHTTP        = "the HTTP interface"
+	partQUIC        = "QUIC"
+	partWebSocket   = "WebSocket"
+	partTelemetry   = "telemetry export"
+	partEncryption  = "encryption of stored messages"
+	partRetention   = "retention"
+	partGroups      = "consumer groups"
+	partTokens      = "personal access tokens"
+	partReplication = "replication"
+	partOwnLayout   = "a layout of the data directory that galgo does not use"
+	partOwnMemory   = "a memory pool that galgo does not use; see system.memory_budget"
+	partOwnShards   = "a scheduler that galgo does not use; see system.shards"
+	partOwnBus      = "a message bus that galgo does not use"
+)
+
+var serviceKeys = []key{
+	{name: "tcp.tls.enabled", def: "false", at: noBool, class: later, part: partTLS},
+	{name: "tcp.tls.self_signed", def: "true", at: noBool, class: idle, part: partTLS},
+	{name: "tcp.tls.cert_file", def: "", at: noString, class: idle, part: partTLS},
+	{name: "tcp.tls.key_file", def: "", at: noString, class: idle, part: partTLS},
+
+	{name: "http.max_request_size", def: "2 MB", at: noSize, class: later, part: partHTTP},
+	{name: "http.web_ui", def: "false", at: noBool, class: later, part: partHTTP},
+	{name: "http.cors.enabled", def: "true", at: noBool, class: later, part: partHTTP},
+	{name: "http.cors.allowed_methods", def: "[GET, POST, PUT, DELETE]", at: noList, class: later, part: partHTTP},
+	{name: "http.cors.allowed_origins", def: "[*]", at: noList, class: later, part: partHTTP},
+	{name: "http.cors.allowed_headers", def: "[content-type, authorization]", at: noList, class: later, part: partHTTP},
+	{name: "http.cors.exposed_headers", def: "[iggy-view]", at: noList, class: later, part: partHTTP},
+	{name: "http.cors.allow_credentials", def: "false", at: noBool, class: later, part: partHTTP},
+	{name: "http.cors.allow_private_network", def: "false", at: noBool, class: later, part: partHTTP},
+	{name: "http.jwt.algorithm", def: "HS256", at: noString, class: later, part: partHTTP},
+	{name: "http.jwt.issuer", def: "iggy.apache.org", at: noString, class: later, part: partHTTP},
+	{name: "http.jwt.audience", def: "iggy.apache.org", at: noString, class: later, part: partHTTP},
+	{name: "http.jwt.valid_issuers", def: "[iggy.apache.org]", at: noList, class: later, part: partHTTP},
+	{name: "http.jwt.valid_audiences", def: "[iggy.apache.org]", at: noList, class: later, part: partHTTP},
+	{name: "http.jwt.access_token_expiry", def: "1h", at: noExpiry, class: later, part: partHTTP},
+	{name: "http.jwt.clock_skew", def: "5s", at: noDuration, class: later, part: partHTTP},
+	{name: "http.jwt.not_before", def: "0s", at: noDuration, class: later, part: partHTTP},
+	{name: "http.jwt.encoding_secret", def: "", at: noString, class: later, part: partHTTP, secret: true},
+	{name: "http.jwt.decoding_secret", def: "", at: noString, class: later, part: partHTTP, secret: true},
+	{name: "http.jwt.use_base64_secret", def: "false", at: noBool, class: later, part: partHTTP},
+	{name: "http.jwt.trusted_issuers", def: "[]", at: noList, class: later, part: partHTTP},
+	{name: "http.metrics.enabled", def: "true", at: noBool, class: later, part: partHTTP},
+	{name: "http.metrics.endpoint", def: "/metrics", at: noString, class: later, part: partHTTP},
+	{name: "http.tls.enabled", def: "false", at: noBool, class: later, part: partTLS},
+	{name: "http.tls.cert_file", def: "", at: noString, class: idle, part: partTLS},
+	{name: "http.tls.key_file", def: "", at: noString, class: idle, part: partTLS},
+
+	{name: "quic.max_concurrent_bidi_streams", def: "1", at: noInt, class: later, part: partQUIC},
+	{name: "quic.initial_mtu", def: "1200 B", at: noSize, class: later, part: partQUIC},
+	{name: "quic.send_window", def: "64 MiB", at: noSize, class: later, part: partQUIC},
+	{name: "quic.receive_window", def: "64 MiB", at: noSize, class: later, part: partQUIC},
+	{name: "quic.stream_receive_window", def: "64 MiB", at: noSize, class: later, part: partQUIC},
+	{name: "quic.keep_alive_interval", def: "10s", at: noDuration, class: later, part: partQUIC},
+	{name: "quic.max_idle_timeout", def: "30s", at: noDuration, class: later, part: partQUIC},
+	{name: "quic.certificate.self_signed", def: "true", at: noBool, class: later, part: partQUIC},
+	{name: "quic.certificate.cert_file", def: "", at: noString, class: idle, part: partQUIC},
+	{name: "quic.certificate.key_file", def: "", at: noString, class: idle, part: partQUIC},
+
+	{name: "websocket.read_buffer_size", def: "128 KiB", at: noSize, class: later, part: partWebSocket},
+	{name: "websocket.write_buffer_size", def: "128 KiB", at: noSize, class: later, part: partWebSocket},
+	{name: "websocket.max_write_buffer_size", def: "unlimited", at: noSize, class: later, part: partWebSocket},
+	{name: "websocket.max_message_size", def: "64 MiB", at: noSize, class: later, part: partWebSocket},
+	{name: "websocket.max_frame_size", def: "16 MiB", at: noSize, class: later, part: partWebSocket},
+	{name: "websocket.accept_unmasked_frames", def: "false", at: noBool, class: later, part: partWebSocket},
+	{name: "websocket.tls.enabled", def: "false", at: noBool, class: later, part: partTLS},
+	{name: "websocket.tls.self_signed", def: "true", at: noBool, class: idle, part: partTLS},
+	{name: "websocket.tls.cert_file", def: "", at: noString, class: idle, part: partTLS},
+	{name: "websocket.tls.key_file", def: "", at: noString, class: idle, part: partTLS},
+
+	{name: "telemetry.enabled", def: "false", at: noBool, class: later, part: partTelemetry},
+	{name: "telemetry.service_name", def: "iggy", at: noString, class: idle, part: partTelemetry},
+	{name: "telemetry.logs.transport", def: "grpc", at: noString, class: idle, part: partTelemetry},
+	{name: "telemetry.logs.endpoint", def: "http://localhost:7281/v1/logs", at: noString, class: idle, part: partTelemetry},
+	{name: "telemetry.traces.transport", def: "grpc", at: noString, class: idle, part: partTelemetry},
+	{name: "telemetry.traces.endpoint", def: "http://localhost:7281/v1/traces", at: noString, class: idle, part: partTelemetry},
+
+	{name: "system.encryption.enabled", def: "false", at: noBool, class: later, part: partEncryption},
+	{name: "system.encryption.key", def: "", at: noString, class: idle, part: partEncryption, secret: true},
+	{name: "system.stream.path", def: "streams", at: noString, class: idle, part: partOwnLayout},
+	{name: "system.topic.path", def: "topics", at: noString, class: idle, part: partOwnLayout},
+	{name: "system.partition.path", def: "partitions", at: noString, class: idle, part: partOwnLayout},
+	{name: "system.partition.validate_checksum", def: "true", at: noBool, class: later, part: "reading without checking checksums"},
+	{name: "system.segment.archive_expired", def: "false", at: noBool, class: later, part: "archiving of expired segments"},
+	{name: "system.recovery.recreate_missing_state", def: "false", at: noBool, class: later, part: "making up state that is missing"},
+	{name: "system.memory_pool.enabled", def: "true", at: noBool, class: idle, part: partOwnMemory},
+	{name: "system.memory_pool.size", def: "4 GiB", at: noSize, class: idle, part: partOwnMemory},
+	{name: "system.memory_pool.bucket_capacity", def: "8192", at: noInt, class: idle, part: partOwnMemory},
+	{name: "system.sharding.cpu_allocation", def: "numa:auto", at: noString, class: idle, part: partOwnShards},
+	{name: "system.sharding.pin_cores", def: "true", at: noBool, class: idle, part: partOwnShards},
+	{name: "system.sharding.inbox_capacity", def: "1024", at: noInt, class: idle, part: partOwnShards},
+	{name: "system.sharding.reply_inbox_capacity", def: "1024", at: noInt, class: idle, part: partOwnShards},
+	{name: "system.sharding.shutdown_drain_timeout", def: "10s", at: noDuration, class: idle, part: "a scheduler that galgo does not use; see shutdown_timeout"},
+	{name: "system.sharding.shutdown_poll_interval", def: "50ms", at: noDuration, class: idle, part: partOwnShards},
+	{name: "system.sharding.shutdown_join_timeout", def: "30s", at: noDuration, class: idle, part: "a scheduler that galgo does not use; see shutdown_timeout"},
+	{name: "system.sharding.reconcile_periodic_interval", def: "1s", at: noDuration, class: idle, part: partOwnShards},
+
+	{name: "consumer_group.rebalancing_timeout", def: "30s", at: noDuration, class: later, part: partGroups},
+	{name: "data_maintenance.messages.cleaner_enabled", def: "true", at: noBool, class: later, part: partRetention},
+	{name: "data_maintenance.messages.interval", def: "1m", at: noDuration, class: later, part: partRetention},
+	{name: "personal_access_token.max_tokens_per_user", def: "100", at: noInt, class: later, part: partTokens},
+	{name: "personal_access_token.cleaner.enabled", def: "true", at: noBool, class: later, part: partTokens},
+	{name: "personal_access_token.cleaner.interval", def: "1m", at: noDuration, class: later, part: partTokens},
+
+	{name: "partition.evicted_ring_capacity", def: "4096", at: noInt, class: idle, part: partReplication},
+	{name: "partition.evicted_ring_bytes_max", def: "16 MiB", at: noSize, class: idle, part: partReplication},
+	{name: "partition.transfer_served_cache_bytes_max", def: "2176 MiB", at: noSize, class: idle, part: partReplication},
+	{name: "partition.transfer_artifact_bytes_max", def: "1088 MiB", at: noSize, class: idle, part: partReplication},
+	{name: "message_bus.max_batch", def: "256", at: noInt, class: idle, part: partOwnBus},
+	{name: "message_bus.peer_queue_capacity", def: "256", at: noInt, class: idle, part: partReplication},
+	{name: "message_bus.reconnect_period", def: "5s", at: noDuration, class: idle, part: partReplication},
+	{name: "message_bus.close_peer_timeout", def: "2s", at: noDuration, class: idle, part: partReplication},
+	{name: "message_bus.close_grace", def: "2s", at: noDuration, class: idle, part: partReplication},
+	{name: "message_bus.handshake_grace", def: "10s", at: noDuration, class: idle, part: partReplication},
+}
+
+var clusterKeys = []key{
+	{name: "cluster.enabled", def: "false", at: func(c *Config) any { return &c.Cluster.Enabled },
+		help: "be a member of the roster below instead of a node alone"},
+	{name: "cluster.name", def: "iggy-cluster", check: checkName, at: func(c *Config) any { return &c.Cluster.Name },
+		help: "name of the cluster; goes into the identity of the data directory and cannot change"},
+
+	{name: "cluster.heartbeat_timeout", def: "5s", at: noDuration, class: later, part: partReplication},
+	{name: "cluster.commit_broadcast_interval", def: "500ms", at: noDuration, class: later, part: partReplication},
+	{name: "cluster.prepare_retransmit_interval", def: "250ms", at: noDuration, class: later, part: partReplication},
+	{name: "cluster.view_change_retransmit_interval", def: "500ms", at: noDuration, class: later, part: partReplication},
+	{name: "cluster.view_change_status_timeout", def: "5s", at: noDuration, class: later, part: partReplication},
+	{name: "cluster.request_start_view_retransmit_interval", def: "1s", at: noDuration, class: later, part: partReplication},
+	{name: "cluster.view_probe_attempts_max", def: "5", at: noInt, class: later, part: partReplication},
+	{name: "cluster.repair_retry_interval", def: "1s", at: noDuration, class: later, part: partReplication},
+	{name: "cluster.repair_chunk_max", def: "128", at: noInt, class: later, part: partReplication},
+	{name: "cluster.superblock_wedged_fatal_timeout", def: "2m", at: noDuration, class: later, part: partReplication},
+	{name: "cluster.auth.enabled", def: "false", at: noBool, class: later, part: partReplication},
+	{name: "cluster.auth.shared_secret", def: "", at: noString, class: idle, part: partReplication, secret: true},
+	{name: "cluster.auth.previous_shared_secret", def: "", at: noString, class: idle, part: partReplication, secret: true},
+	{name: "cluster.tls.enabled", def: "false", at: noBool, class: later, part: partTLS},
+	{name: "cluster.tls.self_signed", def: "false", at: noBool, class: idle, part: partTLS},
+	{name: "cluster.tls.cert_file", def: "", at: noString, class: idle, part: partTLS},
+	{name: "cluster.tls.key_file", def: "", at: noString, class: idle, part: partTLS},
+	{name: "cluster.tls.ca_file", def: "", at: noString, class: idle, part: partTLS},
+	{name: "cluster.coordinator.skip_shard_zero_for_replicas", def: "true", at: noBool, class: idle, part: partOwnShards},
+	{name: "cluster.coordinator.skip_shard_zero_for_clients", def: "false", at: noBool, class: idle, part: partOwnShards},
+}
