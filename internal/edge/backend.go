@@ -1,0 +1,145 @@
+// Package edge speaks the client protocol: it reads frames from connections,
+// keeps the session that belongs to each connection, refuses what must be
+// refused, hands the rest to a Backend and writes the replies. It knows no
+// consensus, no log and no file.
+package edge
+
+import (
+	"galgo"
+	"galgo/internal/metadata"
+	"galgo/internal/partition"
+	"galgo/internal/wire"
+)
+
+// Backend is what the edge needs of the node. Methods may be called from any
+// goroutine and do not block on I/O; a done function is called exactly once,
+// on a goroutine of the node, and must not block: it may only hand the result on.
+type Backend interface {
+	// View is the committed metadata as of now. A view taken after a done
+	// function ran includes what that function reported.
+	View() *metadata.View
+	// Stats are the node's numbers of a partition group; false when the node
+	// does not (yet) have the group.
+	Stats(group uint64) (partition.Figures, bool)
+
+	// Metadata runs an operation of the metadata group: 128..149 as the client
+	// sent them (the node admits, rewrites and proposes them), 1 Register
+	// (Body empty, User authenticated by the edge), 3 Logout and 98 Detach.
+	Metadata(req MetadataRequest, done func(MetadataReply))
+
+	// Send stores a batch in a partition group. req.Batch is owned by the node
+	// from now on and must have passed wire validation.
+	Send(req SendRequest, done func(SendReply))
+	// StoreOffset and DeleteOffset write consumer offsets through the group's log.
+	StoreOffset(req OffsetRequest, done func(OffsetReply))
+	DeleteOffset(req OffsetRequest, done func(OffsetReply))
+	// Poll resolves a poll against committed data into req.Plan, which the caller
+	// reads, off the node's loops (partition.Plan.Read), and may use again.
+	Poll(req PollRequest, done func(PollReply))
+	// Offset reads a committed consumer offset.
+	Offset(group uint64, kind galgo.ConsumerKind, key uint32, done func(OffsetReply))
+
+	// Cluster is the roster as clients are told of it.
+	Cluster() wire.ClusterMetadata
+	// CommitOp is the commit point of the metadata group, for reply headers.
+	CommitOp() uint64
+	// Host describes the process and the machine for the stats command; counts
+	// that the edge knows itself (clients) or that come from View are zero.
+	Host() wire.Stats
+}
+
+// MetadataRequest is an operation for the metadata group.
+type MetadataRequest struct {
+	Operation  wire.Operation
+	Client     galgo.ClientID
+	Session    uint64 // epoch bound to the connection; 0 on Register
+	Request    uint64
+	RequestSum [16]byte
+	User       uint32
+	Body       []byte // owned by the node from now on
+}
+
+// MetadataOutcome says which frame answers a metadata request.
+type MetadataOutcome uint8
+
+// Outcomes of a metadata request.
+const (
+	// OutcomeReply: Body is the committed reply body, result section included.
+	OutcomeReply MetadataOutcome = iota
+	// OutcomeStatus: denied before the log; Code goes into the status field.
+	OutcomeStatus
+	// OutcomeResult: a transient or terminal refusal (57, 58, 59, 51) that goes
+	// into a result section.
+	OutcomeResult
+	// OutcomeEvict: the session is gone; Reason says why.
+	OutcomeEvict
+	// OutcomeDrop: no answer may be given (wire.md §3.8 rows 4 and 5).
+	OutcomeDrop
+)
+
+// MetadataReply answers a MetadataRequest.
+type MetadataReply struct {
+	Outcome   MetadataOutcome
+	Body      []byte // shared, must not be changed
+	Operation wire.Operation
+	Op        uint64 // log position, also of a cached duplicate; session of a Register
+	Timestamp uint64
+	Code      galgo.Code
+	Reason    wire.EvictionReason
+}
+
+// SendRequest is a batch for one partition group.
+type SendRequest struct {
+	Group    uint64
+	Batch    []byte // batch record, not yet stamped
+	Count    uint32
+	Client   galgo.ClientID
+	Request  uint64
+	Numbered bool // the header carried a request checksum: store it once (design.md §3.5)
+	User     uint32
+}
+
+// SendReply answers a SendRequest. Code 0: stored at Base, committed at Op.
+type SendReply struct {
+	Code galgo.Code
+	Base uint64
+	Op   uint64
+}
+
+// OffsetRequest writes a consumer offset.
+type OffsetRequest struct {
+	Group    uint64
+	Kind     galgo.ConsumerKind
+	Key      uint32
+	Offset   uint64
+	NoAck    bool // answer when applied on the primary (wire.md §4.7)
+	Monotone bool // auto-commit: never moves back
+	Client   galgo.ClientID
+	Request  uint64
+	User     uint32
+}
+
+// OffsetReply answers reads and writes of consumer offsets.
+type OffsetReply struct {
+	Code    galgo.Code
+	Found   bool
+	Stored  uint64
+	Current uint64 // offset of the last committed message, 0 when empty
+	Op      uint64
+}
+
+// PollRequest asks a partition group for messages.
+type PollRequest struct {
+	Group    uint64
+	Kind     galgo.ConsumerKind
+	Key      uint32
+	Strategy galgo.PollingStrategy
+	Count    uint32
+	Bytes    int             // of batch records, at most; 0: what a frame holds
+	Plan     *partition.Plan // filled by the node, the caller's again when done has run
+}
+
+// PollReply answers a PollRequest.
+type PollReply struct {
+	Code galgo.Code
+}

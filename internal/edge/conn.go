@@ -1,0 +1,306 @@
+package edge
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"galgo"
+	"galgo/internal/wire"
+)
+
+// conn is a connection and the session that may be bound to it. Two goroutines
+// belong to it: the reader, which takes one request after the other and does all
+// that may wait, and the writer, which sends what the node hands over meanwhile.
+type conn struct {
+	server   *Server
+	detacher *detacher
+	id       uint32 // transport id: what lists of clients show
+	socket   net.Conn
+	address  string // of the peer
+	in       *bufio.Reader
+	out      *outbox
+	sends    *sends
+	freed    chan struct{} // holds a token when queues got shorter
+	bound    atomic.Pointer[binding]
+	spoke    atomic.Bool // a request has come
+
+	// Of the reader alone.
+	header  [wire.HeaderSize]byte
+	scratch []byte // bodies that nobody keeps
+}
+
+// binding is a session that is bound to a connection. It is never changed; a new
+// one takes its place.
+type binding struct {
+	client galgo.ClientID
+	epoch  uint64 // the session on the wire
+	user   uint32
+}
+
+// request is a frame in the hands of the reader.
+type request struct {
+	wire.RequestHeader
+	body []byte
+	// whole is false if some of the body was thrown away, because nobody needs it.
+	whole bool
+	// session is what the connection was bound to when the request came; nil if
+	// it was not.
+	session *binding
+	// charge is what the request holds of the byte budget.
+	charge int64
+	// deadline is when the client is told that the outcome is open.
+	deadline time.Time
+}
+
+// What ends a connection.
+var (
+	errPeerTooSlow = errors.New("edge: frame took too long to arrive")
+	errStopped     = errors.New("edge: server stops")
+)
+
+func newConn(s *Server, id uint32, socket net.Conn, detacher *detacher, fail context.CancelFunc) *conn {
+	c := &conn{
+		server:   s,
+		detacher: detacher,
+		id:       id,
+		socket:   socket,
+		in:       bufio.NewReaderSize(socket, readBufferSize),
+		freed:    make(chan struct{}, 1),
+	}
+	if addr := socket.RemoteAddr(); addr != nil {
+		c.address = addr.String()
+	}
+	c.sends = newSends(c)
+	c.out = newOutbox(socket, s.options.WriteTimeout, fail, c.notify)
+	return c
+}
+
+// run serves the connection until it ends, and closes the socket.
+func (c *conn) run(ctx context.Context, cancel context.CancelFunc) {
+	closed := context.AfterFunc(ctx, func() { c.socket.Close() })
+	defer closed()
+	var writer sync.WaitGroup
+	writer.Go(func() { c.out.run(ctx) })
+	err := c.read(ctx)
+	if errors.Is(err, io.EOF) {
+		// The peer has said all it had to say. It may still listen for what it asked.
+		c.waitUntil(ctx, func() bool { return c.sends.idle() })
+	}
+	c.out.flush()
+	c.out.close()
+	cancel()
+	c.socket.Close()
+	writer.Wait()
+	if err != nil && ctx.Err() == nil {
+		c.server.events.closed(c, err)
+	}
+}
+
+// notify tells the reader that queues got shorter.
+func (c *conn) notify() {
+	select {
+	case c.freed <- struct{}{}:
+	default:
+	}
+}
+
+// waitUntil blocks the reader until a condition that notify announces holds. It
+// reports false if the connection ended first.
+func (c *conn) waitUntil(ctx context.Context, holds func() bool) bool {
+	for !holds() {
+		c.out.flush()
+		if holds() {
+			return true
+		}
+		select {
+		case <-c.freed:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// read serves frame after frame. The error is io.EOF when the peer ended the
+// stream between two frames.
+func (c *conn) read(ctx context.Context) error {
+	for {
+		if err := c.readHeader(); err != nil {
+			return err
+		}
+		if err := wire.CheckFrame(c.header[:], c.server.options.FrameMax); err != nil {
+			return err
+		}
+		if err := c.readRequest(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// readHeader waits for the next frame; a connection may be quiet for ever.
+func (c *conn) readHeader() error {
+	c.flushBeforeReading(wire.HeaderSize)
+	_, err := io.ReadFull(c.in, c.header[:])
+	return err
+}
+
+// flushBeforeReading lets answers leave before the reader waits for more. While
+// more requests are at hand, their answers join in one write.
+func (c *conn) flushBeforeReading(n int) {
+	if c.in.Buffered() < n {
+		c.out.flush()
+	}
+}
+
+// readRequest reads the body behind a header and serves the request.
+func (c *conn) readRequest(ctx context.Context) error {
+	size := int64(wire.FrameSize(c.header[:])) - wire.HeaderSize
+	r, why := c.triage()
+	if why != "" {
+		c.server.events.dropped(c, why)
+		return c.discard(size)
+	}
+	c.spoke.Store(true)
+	if r.session == nil && (r.Operation != wire.OperationRegister || size > unboundFrameMax) {
+		if err := c.discard(size); err != nil {
+			return err
+		}
+		return c.serve(ctx, r)
+	}
+	if !c.room(ctx, r, size) {
+		return errStopped
+	}
+	if r.Operation == wire.OperationNonReplicated {
+		return c.readLocal(ctx, r, int(size))
+	}
+	if err := c.readBody(r, int(size)); err != nil {
+		c.server.budget.Release(r.charge)
+		return err
+	}
+	return c.serve(ctx, r)
+}
+
+// triage looks at the header alone. Frames that get no answer are told with the
+// reason (wire.md §1.7).
+func (c *conn) triage() (r *request, why string) {
+	if kind := wire.FrameCommandOf(c.header[:]); kind != wire.FrameRequest {
+		return nil, "not a request"
+	}
+	h, err := wire.DecodeRequestHeader(c.header[:])
+	switch {
+	case err != nil:
+		return nil, "header does not decode"
+	case !h.Operation.Known():
+		return nil, "unknown operation"
+	case h.Client.IsZero():
+		return nil, "client id is zero"
+	case h.Operation == wire.OperationRegister && (h.Session != 0 || h.Request != 0):
+		return nil, "register with a session or a number"
+	case h.Operation.NeedsSession() && (h.Session == 0 || h.Request == 0):
+		return nil, "no session or no number"
+	}
+	return &request{RequestHeader: h, session: c.bound.Load()}, ""
+}
+
+// room waits until the connection and the server may hold another body.
+func (c *conn) room(ctx context.Context, r *request, size int64) bool {
+	o := &c.server.options
+	if !c.waitUntil(ctx, func() bool { return c.out.backlog() <= o.ReplyQueueBytes }) {
+		return false
+	}
+	if r.Operation.IsPartition() && !c.waitUntil(ctx, func() bool { return c.sends.fits(size) }) {
+		return false
+	}
+	if r.Operation == wire.OperationNonReplicated {
+		return true // goes to the scratch, which is part of the connection
+	}
+	if !c.server.budget.TryAcquire(size) {
+		c.out.flush()
+		if c.server.budget.Acquire(ctx, size) != nil {
+			return false
+		}
+	}
+	r.charge = size
+	return true
+}
+
+// readLocal reads the body of a command that is not replicated into the scratch,
+// as nobody keeps it. No such command has fields beyond the scratch, and what is
+// behind the last field is ignored.
+func (c *conn) readLocal(ctx context.Context, r *request, size int) error {
+	if c.scratch == nil {
+		c.scratch = make([]byte, localBodyMax)
+	}
+	r.body = c.scratch[:min(size, localBodyMax)]
+	r.whole = size <= localBodyMax
+	if err := c.fill(r.body, size); err != nil {
+		return err
+	}
+	if err := c.discard(int64(size - len(r.body))); err != nil {
+		return err
+	}
+	return c.serve(ctx, r)
+}
+
+// readBody reads the body into memory of its own, which whoever takes the request
+// may keep.
+func (c *conn) readBody(r *request, size int) error {
+	r.whole = true
+	r.body = make([]byte, size)
+	return c.fill(r.body, size)
+}
+
+// fill reads the first bytes of a body of size bytes.
+func (c *conn) fill(b []byte, size int) error {
+	if len(b) == 0 {
+		return nil
+	}
+	return c.within(size, func() error {
+		_, err := io.ReadFull(c.in, b)
+		return err
+	})
+}
+
+// discard reads past a body.
+func (c *conn) discard(size int64) error {
+	if size == 0 {
+		return nil
+	}
+	return c.within(int(size), func() error {
+		_, err := io.CopyN(io.Discard, c.in, size)
+		return err
+	})
+}
+
+// within runs a read of n bytes under the deadline of a frame that has begun. A
+// peer that keeps one back would hold memory for ever.
+func (c *conn) within(n int, read func() error) error {
+	if c.in.Buffered() >= n {
+		return read()
+	}
+	c.out.flush()
+	deadline := time.Now().Add(allowance(c.server.options.FrameTimeout, int64(n)))
+	if err := c.socket.SetReadDeadline(deadline); err != nil {
+		return err
+	}
+	switch err := read(); {
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	case isTimeout(err):
+		return errPeerTooSlow
+	case err != nil:
+		return err
+	}
+	return c.socket.SetReadDeadline(time.Time{})
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
+}

@@ -1,0 +1,245 @@
+package edge
+
+import (
+	"galgo"
+	"galgo/internal/metadata"
+	"galgo/internal/partition"
+	"galgo/internal/wire"
+)
+
+// About how long an entity is in a reply, in bytes, with a name of full length:
+// what is reserved of the byte budget before a list is built.
+const (
+	userSize      = 320
+	streamSize    = 300
+	topicSize     = 1024
+	partitionSize = 40
+	groupSize     = 270
+)
+
+func (a *reader) user(body []byte) galgo.Code {
+	m, err := wire.DecodeUserRequest(body)
+	if err != nil {
+		return galgo.CodeInvalidCommand
+	}
+	u, ok := a.view.User(m.User)
+	if (!ok || u.ID != a.session.user) && !a.allows(metadata.RuleReadUsers, 0, 0) {
+		return galgo.CodeUnauthorized
+	}
+	if ok {
+		a.body = wire.UserDetails{UserInfo: userInfo(u), Permissions: u.Permissions}.Append(nil)
+	}
+	return galgo.CodeOK
+}
+
+func (a *reader) users([]byte) galgo.Code {
+	if !a.allows(metadata.RuleReadUsers, 0, 0) {
+		return galgo.CodeUnauthorized
+	}
+	if !a.reserve(int(a.view.Counts().Users) * userSize) {
+		return galgo.CodeTransientNotAccepted
+	}
+	for u := range a.view.Users() {
+		if a.body = wire.AppendUsers(a.body, []wire.UserInfo{userInfo(u)}); a.full() {
+			break
+		}
+	}
+	return galgo.CodeOK
+}
+
+func userInfo(u *metadata.User) wire.UserInfo {
+	status := galgo.UserInactive
+	if u.Active {
+		status = galgo.UserActive
+	}
+	return wire.UserInfo{ID: u.ID, CreatedAt: u.CreatedAt, Status: status, Username: u.Name}
+}
+
+func (a *reader) stream(body []byte) galgo.Code {
+	m, err := wire.DecodeStreamRequest(body)
+	if err != nil {
+		return galgo.CodeInvalidCommand
+	}
+	s, ok := a.view.Stream(m.Stream)
+	switch {
+	case !ok:
+		return galgo.CodeOK
+	case !a.allows(metadata.RuleGetStream, s.ID, 0):
+		return galgo.CodeUnauthorized
+	case !a.reserve(int(s.Topics)*topicSize + streamSize):
+		return galgo.CodeTransientNotAccepted
+	}
+	details := wire.StreamDetails{}
+	for t := range a.view.Topics(s) {
+		details.Topics = append(details.Topics, a.topicInfo(t))
+	}
+	details.StreamInfo = streamInfo(s, details.Topics)
+	a.body = details.Append(nil)
+	return galgo.CodeOK
+}
+
+func (a *reader) streams([]byte) galgo.Code {
+	if !a.allows(metadata.RuleGetStreams, 0, 0) {
+		return galgo.CodeUnauthorized
+	}
+	if !a.reserve(int(a.view.Counts().Streams) * streamSize) {
+		return galgo.CodeTransientNotAccepted
+	}
+	for s := range a.view.Streams() {
+		if a.body = a.sumOfStream(s).Append(a.body); a.full() {
+			break
+		}
+	}
+	return galgo.CodeOK
+}
+
+// streamInfo is a stream with the sums of its topics.
+func streamInfo(s *metadata.Stream, topics []wire.TopicInfo) wire.StreamInfo {
+	i := wire.StreamInfo{ID: s.ID, CreatedAt: s.CreatedAt, TopicsCount: s.Topics, Name: s.Name}
+	for _, t := range topics {
+		i.Size += t.Size
+		i.MessagesCount += t.MessagesCount
+	}
+	return i
+}
+
+// sumOfStream is streamInfo without a list of the topics.
+func (a *reader) sumOfStream(s *metadata.Stream) wire.StreamInfo {
+	i := streamInfo(s, nil)
+	for t := range a.view.Topics(s) {
+		size, messages := a.sumOfTopic(t)
+		i.Size += size
+		i.MessagesCount += messages
+	}
+	return i
+}
+
+func (a *reader) sumOfTopic(t *metadata.Topic) (size, messages uint64) {
+	for p := range a.view.Partitions(t) {
+		f := a.figures(p)
+		size += f.SizeBytes
+		messages += f.Messages
+	}
+	return size, messages
+}
+
+// figures are the node's numbers of a partition; those of an empty one while the
+// node does not have its group yet.
+func (a *reader) figures(p *metadata.Partition) partition.Figures {
+	f, ok := a.server.backend.Stats(p.Group)
+	if !ok {
+		f = partition.Figures{}
+	}
+	f.Segments = max(f.Segments, 1)
+	return f
+}
+
+func (a *reader) topic(body []byte) galgo.Code {
+	m, err := wire.DecodeTopicRequest(body)
+	if err != nil {
+		return galgo.CodeInvalidCommand
+	}
+	t, err := a.view.Topic(m.Stream, m.Topic)
+	switch {
+	case err != nil:
+		return galgo.CodeOK
+	case !a.allows(metadata.RuleGetTopic, t.Stream, t.ID):
+		return galgo.CodeUnauthorized
+	case !a.reserve(int(t.Partitions)*partitionSize + topicSize):
+		return galgo.CodeTransientNotAccepted
+	}
+	details := wire.TopicDetails{TopicInfo: a.topicInfo(t), Partitions: make([]wire.PartitionInfo, 0, t.Partitions)}
+	for p := range a.view.Partitions(t) {
+		f := a.figures(p)
+		details.Partitions = append(details.Partitions, wire.PartitionInfo{
+			ID: p.ID, CreatedAt: p.CreatedAt, SegmentsCount: uint32(f.Segments),
+			CurrentOffset: f.CurrentOffset, Size: f.SizeBytes, MessagesCount: f.Messages,
+		})
+	}
+	a.body = details.Append(nil)
+	return galgo.CodeOK
+}
+
+func (a *reader) topics(body []byte) galgo.Code {
+	m, err := wire.DecodeStreamRequest(body)
+	if err != nil {
+		return galgo.CodeInvalidCommand
+	}
+	s, ok := a.view.Stream(m.Stream)
+	switch {
+	case !ok:
+		a.body = wire.AppendTopics(nil, nil)
+		return galgo.CodeOK
+	case !a.allows(metadata.RuleGetTopics, s.ID, 0):
+		return galgo.CodeUnauthorized
+	case !a.reserve(int(s.Topics) * topicSize):
+		return galgo.CodeTransientNotAccepted
+	}
+	list := make([]wire.TopicInfo, 0, s.Topics)
+	for t := range a.view.Topics(s) {
+		list = append(list, a.topicInfo(t))
+	}
+	a.body = wire.AppendTopics(nil, list)
+	return galgo.CodeOK
+}
+
+func (a *reader) topicInfo(t *metadata.Topic) wire.TopicInfo {
+	size, messages := a.sumOfTopic(t)
+	options := t.Options
+	return wire.TopicInfo{
+		ID: t.ID, CreatedAt: t.CreatedAt, PartitionsCount: t.Partitions,
+		MessageExpiry: options.MessageExpiry, Compression: options.Compression, MaxTopicSize: options.MaxTopicSize,
+		Size: size, MessagesCount: messages, Name: t.Name,
+		Options:        options.AppendExplicit(nil),
+		DerivedOptions: options.AppendDerived(nil),
+	}
+}
+
+func (a *reader) group(body []byte) galgo.Code {
+	m, err := wire.DecodeGroupRequest(body)
+	if err != nil {
+		return galgo.CodeInvalidCommand
+	}
+	t, err := a.view.Topic(m.Stream, m.Topic)
+	if err != nil {
+		return codeOf(err, galgo.CodeTopicIDNotFound)
+	}
+	if !a.allows(metadata.RuleGetTopic, t.Stream, t.ID) {
+		return galgo.CodeUnauthorized
+	}
+	if g, ok := a.view.ConsumerGroup(t, m.Group); ok {
+		a.body = wire.ConsumerGroupDetails{GroupInfo: groupInfo(t, g)}.Append(nil)
+	}
+	return galgo.CodeOK
+}
+
+func (a *reader) groups(body []byte) galgo.Code {
+	m, err := wire.DecodeTopicRequest(body)
+	if err != nil {
+		return galgo.CodeInvalidCommand
+	}
+	t, err := a.view.Topic(m.Stream, m.Topic)
+	if err != nil {
+		return codeOf(err, galgo.CodeTopicIDNotFound)
+	}
+	if !a.allows(metadata.RuleGetTopic, t.Stream, t.ID) {
+		return galgo.CodeUnauthorized
+	}
+	if !a.reserve(int(min(t.NextConsumerGroup, 1<<20)) * groupSize) {
+		return galgo.CodeTransientNotAccepted
+	}
+	for g := range a.view.ConsumerGroups(t) {
+		if a.body = wire.AppendGroups(a.body, []wire.GroupInfo{groupInfo(t, g)}); a.full() {
+			break
+		}
+	}
+	return galgo.CodeOK
+}
+
+func groupInfo(t *metadata.Topic, g *metadata.ConsumerGroup) wire.GroupInfo {
+	return wire.GroupInfo{ID: g.ID, PartitionsCount: t.Partitions, Name: g.Name}
+}
+
+// syncGroup tells a member its partitions. Groups have no members yet: an empty
+// body says so, whatever was asked.
+func (a *reader) syncGroup([]byte) galgo.Code { return galgo.CodeOK }

@@ -1,0 +1,188 @@
+package edge
+
+import (
+	"context"
+	"errors"
+
+	"galgo"
+	"galgo/internal/auth"
+	"galgo/internal/wire"
+)
+
+// register signs a client in (wire.md §3.4).
+func (c *conn) register(ctx context.Context, r *request) {
+	if r.whole && !r.ChecksumMatches(r.body) {
+		c.deny(&r.RequestHeader, galgo.CodeInvalidFormat)
+		return
+	}
+	version, rest, err := wire.DecodeClientVersion(r.body)
+	switch {
+	case !r.whole || err != nil:
+		c.refuseLogin(r, wire.EvictionMalformedLogin)
+		return
+	case !version.Protocol.Accepted():
+		c.refuseLogin(r, wire.EvictionIncompatibleProtocol)
+		return
+	}
+	user, verdict := c.authenticate(ctx, rest)
+	switch {
+	case verdict.code != galgo.CodeOK:
+		c.reject(r, verdict.code)
+	case verdict.reason != 0:
+		c.refuseLogin(r, verdict.reason)
+	case c.leaveFormerSession(ctx, r, user):
+		c.openSession(ctx, r, user, &version)
+	}
+}
+
+// loginVerdict is why a login is not accepted: an eviction, or the code of
+// a refusal that the client may answer by trying again.
+type loginVerdict struct {
+	reason wire.EvictionReason
+	code   galgo.Code
+}
+
+// authenticate finds out who signs in. Nothing in the bytes tells a password from
+// a token, so what is not accepted as one is tried as the other; tokens are not
+// offered yet, so none is known.
+func (c *conn) authenticate(ctx context.Context, rest []byte) (user uint32, v loginVerdict) {
+	password, token := wire.DecodeLogin(rest)
+	if password != nil {
+		user, ok, err := c.checkPassword(ctx, password)
+		switch {
+		case err != nil:
+			return 0, loginVerdict{code: galgo.CodeTransientNotAccepted}
+		case ok:
+			return user, loginVerdict{}
+		}
+	}
+	switch {
+	case token != nil:
+		return 0, loginVerdict{reason: wire.EvictionInvalidToken}
+	case password != nil:
+		return 0, loginVerdict{reason: wire.EvictionInvalidCredentials}
+	}
+	return 0, loginVerdict{reason: wire.EvictionMalformedLogin}
+}
+
+// checkPassword looks a user up and checks the password. It costs one hash
+// whatever is wrong, so that accounts cannot be told by the time it takes. The
+// error is that of the hasher: it had no room.
+func (c *conn) checkPassword(ctx context.Context, login *wire.PasswordLogin) (user uint32, ok bool, err error) {
+	c.out.flush()
+	hasher := c.server.options.Hasher
+	password := []byte(login.Password)
+	u, known := c.server.backend.View().User(galgo.NamedID(login.Username))
+	if wire.ValidateUsername(login.Username) != nil || wire.ValidatePassword(login.Password) != nil || !known || !u.Active {
+		return 0, false, hasher.VerifyNothing(ctx, password)
+	}
+	ok, err = hasher.Verify(ctx, u.PasswordHash, password)
+	if errors.Is(err, auth.ErrFormat) {
+		c.server.events.badHash(u.ID, err)
+		return 0, false, nil
+	}
+	return u.ID, ok, err
+}
+
+// refuseLogin answers a sign-in that is not accepted. A client that is told so
+// counts any session that it had as gone.
+func (c *conn) refuseLogin(r *request, reason wire.EvictionReason) {
+	c.endSession(r.session)
+	c.evict(r.Client, reason)
+}
+
+// leaveFormerSession logs a session out that the connection still has, unless the
+// sign-in renews it. It reports whether the sign-in may go on (wire.md §12 row 12).
+func (c *conn) leaveFormerSession(ctx context.Context, r *request, user uint32) bool {
+	former := r.session
+	if former == nil || former.client == r.Client && former.user == user {
+		return true
+	}
+	reply, ok := c.propose(ctx, r, logoutRequest(former, 0, [16]byte{}), nil)
+	switch {
+	case !ok:
+		c.reject(r, galgo.CodeTransientNotCommitted)
+		return false
+	case reply.Outcome == OutcomeResult || reply.Outcome == OutcomeStatus:
+		c.reject(r, reply.Code)
+		return false
+	}
+	c.server.registry.unbind(c, former)
+	return true
+}
+
+// openSession has the metadata group make the session and binds it.
+func (c *conn) openSession(ctx context.Context, r *request, user uint32, version *wire.ClientVersion) {
+	request := MetadataRequest{Operation: wire.OperationRegister, Client: r.Client, RequestSum: r.RequestChecksum, User: user}
+	reply, ok := c.propose(ctx, r, request, func(late MetadataReply) { c.abandonSession(&request, &late) })
+	switch {
+	case !ok:
+		c.reject(r, galgo.CodeTransientNotCommitted)
+	case reply.Outcome == OutcomeReply:
+		c.bindSession(r, &binding{r.Client, reply.Op, user}, version)
+	case reply.Outcome == OutcomeResult || reply.Outcome == OutcomeStatus:
+		c.reject(r, reply.Code)
+	case reply.Outcome == OutcomeEvict:
+		c.refuseLogin(r, reply.Reason)
+	}
+}
+
+// abandonSession releases a session that was made after its client was told that
+// the outcome is open, or has gone.
+func (c *conn) abandonSession(request *MetadataRequest, late *MetadataReply) {
+	if late.Outcome == OutcomeReply {
+		c.detacher.detach(&binding{request.Client, late.Op, request.User})
+	}
+}
+
+func (c *conn) bindSession(r *request, b *binding, version *wire.ClientVersion) {
+	if !c.server.registry.bind(c, b) {
+		c.evict(r.Client, wire.EvictionSessionTooLow)
+		return
+	}
+	c.server.events.login(c, b, version.SDKName, version.SDKVersion)
+	reply := wire.RegisterReply{
+		UserID:        b.user,
+		Session:       b.epoch,
+		Protocol:      wire.VersionCurrent,
+		ServerVersion: c.server.options.Version,
+	}
+	h := wire.ReplyTo(&r.RequestHeader, galgo.CodeOK)
+	h.Op, h.Commit = b.epoch, max(b.epoch, c.server.backend.CommitOp())
+	c.push(&h, reply.Append(wire.AppendResultOK(nil)), nil, nil)
+}
+
+// logout ends the session of the connection, which stays open (wire.md §3.9).
+func (c *conn) logout(ctx context.Context, r *request) {
+	reply, ok := c.propose(ctx, r, logoutRequest(r.session, r.Request, r.RequestChecksum), nil)
+	switch {
+	case !ok:
+		c.deny(&r.RequestHeader, galgo.CodeTransientNotCommitted)
+	case reply.Outcome == OutcomeResult || reply.Outcome == OutcomeStatus:
+		c.deny(&r.RequestHeader, reply.Code)
+	default:
+		// Gone already, by eviction or by a login elsewhere, is logged out too.
+		c.server.registry.unbind(c, r.session)
+		c.server.events.logout(c, r.session)
+		c.answerLogout(r, r.session, reply.Op)
+	}
+}
+
+func logoutRequest(b *binding, number uint64, sum [16]byte) MetadataRequest {
+	return MetadataRequest{
+		Operation:  wire.OperationLogout,
+		Client:     b.client,
+		Session:    b.epoch,
+		Request:    number,
+		RequestSum: sum,
+		User:       b.user,
+	}
+}
+
+func (c *conn) answerLogout(r *request, b *binding, op uint64) {
+	h := wire.ReplyTo(&r.RequestHeader, galgo.CodeOK)
+	if b != nil {
+		h.Client, h.Op, h.Commit = b.client, b.epoch, op
+	}
+	c.push(&h, nil, nil, nil)
+}

@@ -1,0 +1,231 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"galgo"
+	"galgo/internal/metadata"
+	"galgo/internal/partition"
+	"galgo/internal/wire"
+)
+
+const (
+	// pollTries bounds how often a poll starts over because files it was to read
+	// went away meanwhile.
+	pollTries = 3
+	// pollLeast is charged for any poll before its size is known, in bytes.
+	pollLeast = 4 << 10
+)
+
+// polled holds the messages of a poll until they are written. Its memory serves
+// one poll after the other.
+type polled struct {
+	partition.Reply
+	plan    partition.Plan
+	lent    bool // the node may still write the plan: never use this memory again
+	server  *Server
+	charge  int64
+	release func() // done, bound once
+}
+
+var polledPool sync.Pool
+
+func newPolled(s *Server, charge int64) *polled {
+	p, ok := polledPool.Get().(*polled)
+	if !ok {
+		p = new(polled)
+		p.release = p.done
+	}
+	p.server, p.charge = s, charge
+	return p
+}
+
+// done lets go of the batches and gives the memory back.
+func (p *polled) done() {
+	p.server.budget.Release(p.charge)
+	if p.lent {
+		return
+	}
+	clear(p.Chunks)
+	p.plan.Reset()
+	p.server, p.charge = nil, 0
+	polledPool.Put(p)
+}
+
+// settle corrects the charge once the size is known. What the estimate fell short
+// of is taken if it is there, and not waited for: the poll already holds what
+// others may wait for.
+func (p *polled) settle() {
+	size := int64(p.Bytes)
+	switch {
+	case size < p.charge:
+		p.server.budget.Release(p.charge - size)
+		p.charge = size
+	case size > p.charge && p.server.budget.TryAcquire(size-p.charge):
+		p.charge = size
+	}
+}
+
+// poll serves messages (wire.md §6.10).
+func (c *conn) poll(ctx context.Context, r *request) {
+	m, err := wire.DecodePollMessagesRequest(r.body)
+	switch {
+	case err != nil:
+		c.answerEmptyPoll(r, 0, 0)
+	case m.Consumer.Kind == galgo.ConsumerGroup:
+		c.pollGroup(r, &m)
+	default:
+		c.pollSingle(ctx, r, &m)
+	}
+}
+
+// pollGroup answers the poll of a group member. Groups have no members yet, so
+// every client is told to ask for its partitions again, and hears there that it is
+// not a member.
+func (c *conn) pollGroup(r *request, m *wire.PollMessagesRequest) {
+	view := c.server.backend.View()
+	t, err := view.Topic(m.Stream, m.Topic)
+	switch {
+	case !m.Partition.Present:
+		c.answerEmptyPoll(r, 0, 0)
+	case err == nil && !view.Allows(r.session.user, metadata.RulePoll, t.Stream, t.ID):
+		c.deny(&r.RequestHeader, galgo.CodeUnauthorized)
+	default:
+		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
+	}
+}
+
+func (c *conn) pollSingle(ctx context.Context, r *request, m *wire.PollMessagesRequest) {
+	view := c.server.backend.View()
+	t, err := view.Topic(m.Stream, m.Topic)
+	if err != nil {
+		c.deny(&r.RequestHeader, codeOf(err, galgo.CodeTopicIDNotFound))
+		return
+	}
+	p, ok := view.Partition(t, m.Partition.ID) // 0 if absent
+	if !ok {
+		c.deny(&r.RequestHeader, galgo.CodePartitionNotFound)
+		return
+	}
+	if !view.Allows(r.session.user, metadata.RulePoll, t.Stream, t.ID) {
+		c.deny(&r.RequestHeader, galgo.CodeUnauthorized)
+		return
+	}
+	key, ok := m.Consumer.OffsetKey()
+	if !ok {
+		c.answerEmptyPoll(r, p.ID, 0)
+		return
+	}
+	c.serveMessages(ctx, r, p, PollRequest{
+		Group:    p.Group,
+		Kind:     m.Consumer.Kind,
+		Key:      key,
+		Strategy: m.Strategy,
+		Count:    m.Count,
+		Bytes:    int(c.server.options.FrameMax) - wire.HeaderSize - wire.PollPrefixSize,
+	}, m.AutoCommit)
+}
+
+// serveMessages plans, reads and answers a poll.
+func (c *conn) serveMessages(ctx context.Context, r *request, p *metadata.Partition, request PollRequest, commit bool) {
+	charge, ok := c.acquire(ctx, c.estimate(&request))
+	if !ok {
+		return
+	}
+	messages := newPolled(c.server, charge)
+	request.Plan = &messages.plan
+	code, err := c.readPlanned(ctx, r, &request, messages)
+	switch {
+	case code == galgo.CodeTransientNotAccepted && c.tooEarly(p):
+		c.answerEmptyPoll(r, p.ID, 0)
+	case code != galgo.CodeOK:
+		c.deny(&r.RequestHeader, code)
+	case err != nil:
+		c.answerUnreadable(r, p, err)
+	case messages.Count == 0:
+		c.answerEmptyPoll(r, p.ID, messages.plan.Current)
+	default:
+		messages.settle()
+		if commit {
+			c.autoCommit(ctx, r, &request, messages.Last)
+		}
+		c.answerMessages(r, p, messages)
+		return
+	}
+	messages.done()
+}
+
+// readPlanned asks for a plan and reads what it names, and does so again while files go
+// away in between.
+func (c *conn) readPlanned(ctx context.Context, r *request, request *PollRequest, into *polled) (code galgo.Code, err error) {
+	for range pollTries {
+		q := newCall[PollReply](nil)
+		c.server.backend.Poll(*request, q.done)
+		reply, ok := await(ctx, c, r, q)
+		if !ok {
+			into.lent = true
+			return galgo.CodeTransientNotAccepted, nil
+		}
+		if reply.Code != galgo.CodeOK {
+			return reply.Code, nil
+		}
+		if err = into.plan.Read(&into.Reply); !errors.Is(err, partition.ErrStale) {
+			return galgo.CodeOK, err
+		}
+	}
+	return galgo.CodeOK, err
+}
+
+// estimate is about how many bytes a poll will hold.
+func (c *conn) estimate(request *PollRequest) int64 {
+	f, _ := c.server.backend.Stats(request.Group)
+	if f.Messages == 0 {
+		return pollLeast
+	}
+	mean := f.SizeBytes/f.Messages + 1
+	wanted := min(uint64(request.Count)*2*mean, f.SizeBytes, uint64(request.Bytes))
+	return int64(max(wanted, pollLeast))
+}
+
+// autoCommit stores the offset of the last message served before the client sees
+// it, so that its next poll goes on behind. If that fails the messages are served
+// all the same, and will be again.
+func (c *conn) autoCommit(ctx context.Context, r *request, poll *PollRequest, last uint64) {
+	q := newCall[OffsetReply](nil)
+	c.server.backend.StoreOffset(OffsetRequest{
+		Group:    poll.Group,
+		Kind:     poll.Kind,
+		Key:      poll.Key,
+		Offset:   last,
+		Monotone: true,
+		Client:   r.session.client,
+		Request:  r.Request,
+		User:     r.session.user,
+	}, q.done)
+	await(ctx, c, r, q)
+}
+
+func (c *conn) answerMessages(r *request, p *metadata.Partition, messages *polled) {
+	var prefix [wire.PollPrefixSize]byte
+	wire.PollPrefix{PartitionID: p.ID, CurrentOffset: messages.plan.Current, Count: messages.Count}.Put(prefix[:])
+	c.answerLong(r, prefix[:], messages.Chunks, messages.release)
+}
+
+func (c *conn) answerEmptyPoll(r *request, id uint32, current uint64) {
+	var prefix [wire.PollPrefixSize]byte
+	wire.PollPrefix{PartitionID: id, CurrentOffset: current}.Put(prefix[:])
+	c.answer(r, prefix[:])
+}
+
+// answerUnreadable answers a poll of messages that exist and cannot be read. One
+// that is damaged must not look like the end of the data.
+func (c *conn) answerUnreadable(r *request, p *metadata.Partition, err error) {
+	c.server.events.readFailed(p.Group, err)
+	if _, damaged := errors.AsType[*partition.DamageError](err); damaged {
+		c.deny(&r.RequestHeader, galgo.CodeCannotReadMessage)
+		return
+	}
+	c.answerEmptyPoll(r, p.ID, 0)
+}

@@ -1,0 +1,90 @@
+package edge
+
+import (
+	"galgo"
+	"galgo/internal/metadata"
+	"galgo/internal/wire"
+)
+
+// clientSize is about the length of a client in lists, in bytes.
+const clientSize = 64
+
+func (a *reader) stats([]byte) galgo.Code {
+	if !a.allows(metadata.RuleServerInfo, 0, 0) {
+		return galgo.CodeUnauthorized
+	}
+	counts := a.view.Counts()
+	s := a.server.backend.Host()
+	s.StreamsCount = counts.Streams
+	s.TopicsCount = counts.Topics
+	s.PartitionsCount = counts.Partitions
+	s.ConsumerGroupsCount = counts.ConsumerGroups
+	s.ClientsCount = a.server.registry.count()
+	for p := range a.view.AllPartitions() {
+		f := a.figures(p)
+		s.MessagesSize += f.SizeBytes
+		s.MessagesCount += f.Messages
+		s.SegmentsCount += uint32(f.Segments)
+	}
+	a.body = s.Append(nil)
+	return galgo.CodeOK
+}
+
+func (a *reader) cluster([]byte) galgo.Code {
+	a.body = a.server.backend.Cluster().Append(nil)
+	return galgo.CodeOK
+}
+
+func (a *reader) describeOptions(body []byte) galgo.Code {
+	m, err := wire.DecodeDescribeOptionsRequest(body)
+	if err != nil {
+		return galgo.CodeInvalidCommand
+	}
+	a.body = wire.AppendOptionDescriptions(nil, wire.DescribeOptions(m.Scope))
+	return galgo.CodeOK
+}
+
+func (a *reader) me([]byte) galgo.Code {
+	a.body = wire.ClientDetails{ClientInfo: a.conn.info()}.Append(nil)
+	return galgo.CodeOK
+}
+
+func (a *reader) client(body []byte) galgo.Code {
+	m, err := wire.DecodeGetClientRequest(body)
+	if err != nil {
+		return galgo.CodeOK
+	}
+	if !a.allows(metadata.RuleServerInfo, 0, 0) {
+		return galgo.CodeUnauthorized
+	}
+	if c, ok := a.server.registry.find(m.ClientID); ok {
+		a.body = wire.ClientDetails{ClientInfo: c.info()}.Append(nil)
+	}
+	return galgo.CodeOK
+}
+
+func (a *reader) clients([]byte) galgo.Code {
+	if !a.allows(metadata.RuleServerInfo, 0, 0) {
+		return galgo.CodeUnauthorized
+	}
+	conns := a.server.registry.spoken()
+	if !a.reserve(len(conns) * clientSize) {
+		return galgo.CodeTransientNotAccepted
+	}
+	list := make([]wire.ClientInfo, 0, len(conns))
+	for _, c := range conns {
+		list = append(list, c.info())
+	}
+	a.body = wire.AppendClients(nil, list)
+	return galgo.CodeOK
+}
+
+// info is the connection as lists of clients show it. Members of groups do not
+// exist yet, so it has no memberships.
+func (c *conn) info() wire.ClientInfo {
+	i := wire.ClientInfo{ClientID: c.id, UserID: wire.UserIDNone, Transport: wire.TransportTCP, Address: c.address}
+	if b := c.bound.Load(); b != nil {
+		i.UserID = b.user
+	}
+	return i
+}

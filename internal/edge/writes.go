@@ -1,0 +1,179 @@
+package edge
+
+import (
+	"galgo"
+	"galgo/internal/metadata"
+	"galgo/internal/wire"
+)
+
+// serveWrite hands a send or an offset write to the node. It is answered when the
+// node is done; meanwhile the connection goes on.
+func (c *conn) serveWrite(r *request) {
+	var code galgo.Code
+	switch r.Operation {
+	case wire.OperationSendMessages:
+		code = c.send(r)
+	case wire.OperationStoreConsumerOffset:
+		code = c.storeOffset(r)
+	case wire.OperationDeleteConsumerOffset:
+		code = c.deleteOffset(r)
+	default:
+		code = galgo.CodeInvalidCommand
+	}
+	if code != galgo.CodeOK {
+		c.deny(&r.RequestHeader, code)
+	}
+}
+
+// send checks a batch and hands it on. The order of checks is that of wire.md
+// §5.5: target, right, batch.
+func (c *conn) send(r *request) galgo.Code {
+	m, err := wire.DecodeSendMessagesRequest(r.body)
+	if err != nil {
+		return galgo.CodeResourceNotFound
+	}
+	view := c.server.backend.View()
+	topic, err := view.Topic(m.Stream, m.Topic)
+	if err != nil || topic.Partitions == 0 {
+		return galgo.CodeResourceNotFound
+	}
+	if m.Partitioning.Kind == galgo.PartitioningPartition && m.Partitioning.PartitionID >= topic.Partitions {
+		return galgo.CodeResourceNotFound
+	}
+	if !view.Allows(r.session.user, metadata.RuleSend, topic.Stream, topic.ID) {
+		return galgo.CodeUnauthorized
+	}
+	numbered := r.RequestChecksum != [16]byte{}
+	if numbered && r.Client != r.session.client {
+		// The number would be remembered under an id that is not this session's.
+		return galgo.CodeInvalidCommand
+	}
+	if err := m.CheckBatch(); err != nil {
+		return codeOf(err, galgo.CodeInvalidFormat)
+	}
+	return c.submit(r, &m, view, topic, numbered)
+}
+
+// submit hands a checked batch to the node, unless its bytes are those of a send
+// whose outcome this connection was told to be open.
+func (c *conn) submit(r *request, m *wire.SendMessagesRequest, view *metadata.View, topic *metadata.Topic, numbered bool) galgo.Code {
+	var seen mark
+	if !numbered {
+		seen = markOf(r, m.Batch)
+		if c.sends.repeated(r, seen) {
+			return galgo.CodeOK
+		}
+	}
+	partition, ok := view.Partition(topic, c.choose(topic, m.Partitioning))
+	if !ok {
+		return galgo.CodeResourceNotFound
+	}
+	w := c.sends.begin(r, placement{topic.Stream, topic.ID, partition.ID}, seen)
+	c.server.backend.Send(SendRequest{
+		Group:    partition.Group,
+		Batch:    m.Batch,
+		Count:    m.MessagesCount,
+		Client:   r.session.client,
+		Request:  r.Request,
+		Numbered: numbered,
+		User:     r.session.user,
+	}, w.sent)
+	return galgo.CodeOK
+}
+
+// choose picks the partition of a topic that has at least one.
+func (c *conn) choose(topic *metadata.Topic, p galgo.Partitioning) uint32 {
+	switch p.Kind {
+	case galgo.PartitioningPartition:
+		return p.PartitionID
+	case galgo.PartitioningKey:
+		return galgo.KeyPartition(p.Key, topic.Partitions)
+	}
+	return c.server.turns.take(topic)
+}
+
+func codeOf(err error, otherwise galgo.Code) galgo.Code {
+	if code, ok := galgo.CodeOf(err); ok {
+		return code
+	}
+	return otherwise
+}
+
+// storeOffset and deleteOffset hand an offset write on (wire.md §6.11).
+func (c *conn) storeOffset(r *request) galgo.Code {
+	m, err := wire.DecodeStoreOffsetRequest(r.body)
+	if err != nil {
+		return galgo.CodeResourceNotFound
+	}
+	place, request, code := c.offsetTarget(r, m.Consumer, m.Stream, m.Topic, m.Partition)
+	if code != galgo.CodeOK {
+		return code
+	}
+	request.Offset = m.Offset
+	request.NoAck = m.Ack == galgo.AckNone
+	w := c.sends.begin(r, place, mark{})
+	c.server.backend.StoreOffset(request, w.stored)
+	return galgo.CodeOK
+}
+
+func (c *conn) deleteOffset(r *request) galgo.Code {
+	m, err := wire.DecodeDeleteOffsetRequest(r.body)
+	if err != nil {
+		return galgo.CodeResourceNotFound
+	}
+	place, request, code := c.offsetTarget(r, m.Consumer, m.Stream, m.Topic, m.Partition)
+	if code != galgo.CodeOK {
+		return code
+	}
+	request.NoAck = m.Ack == galgo.AckNone
+	w := c.sends.begin(r, place, mark{})
+	c.server.backend.DeleteOffset(request, w.stored)
+	return galgo.CodeOK
+}
+
+// offsetTarget resolves where an offset write goes: lookup, right, and the fence
+// of a group, whose offsets only the member that has the partition may write.
+func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic galgo.Identifier, p wire.OptionalPartition) (placement, OffsetRequest, galgo.Code) {
+	view := c.server.backend.View()
+	t, err := view.Topic(stream, topic)
+	if err != nil || !p.Present {
+		return placement{}, OffsetRequest{}, galgo.CodeResourceNotFound
+	}
+	partition, ok := view.Partition(t, p.ID)
+	if !ok {
+		return placement{}, OffsetRequest{}, galgo.CodeResourceNotFound
+	}
+	key, found := offsetKey(view, t, consumer)
+	if !found {
+		return placement{}, OffsetRequest{}, galgo.CodeResourceNotFound
+	}
+	if !view.Allows(r.session.user, metadata.RulePoll, t.Stream, t.ID) {
+		return placement{}, OffsetRequest{}, galgo.CodeUnauthorized
+	}
+	if consumer.Kind == galgo.ConsumerGroup {
+		// Groups have no members yet, so no client has a partition of one.
+		return placement{}, OffsetRequest{}, galgo.CodeResourceNotFound
+	}
+	request := OffsetRequest{
+		Group:   partition.Group,
+		Kind:    consumer.Kind,
+		Key:     key,
+		Client:  r.session.client,
+		Request: r.Request,
+		User:    r.session.user,
+	}
+	return placement{t.Stream, t.ID, partition.ID}, request, galgo.CodeOK
+}
+
+// offsetKey is the number under which a consumer's offsets are kept; false for
+// a group that does not exist.
+func offsetKey(view *metadata.View, t *metadata.Topic, consumer galgo.Consumer) (uint32, bool) {
+	if consumer.Kind == galgo.ConsumerGroup {
+		g, ok := view.ConsumerGroup(t, consumer.ID)
+		if !ok {
+			return 0, false
+		}
+		return g.ID, true
+	}
+	return consumer.OffsetKey()
+}
