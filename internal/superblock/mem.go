@@ -11,6 +11,7 @@ import (
 type Mem struct {
 	latest  Outcome
 	fail    error
+	during  func() // tests: runs once, in the middle of a write
 	writes  int
 	writing atomic.Bool
 }
@@ -41,6 +42,10 @@ func (m *Mem) Write(payload []byte) error {
 	}
 	if m.fail != nil {
 		return fmt.Errorf("superblock: write record %d in memory: %w", m.latest.Sequence+1, m.fail)
+	}
+	if do := m.during; do != nil {
+		m.during = nil
+		do()
 	}
 	m.latest.Kind, m.latest.Payload = Present, append([]byte{}, payload...)
 	m.latest.Sequence++
