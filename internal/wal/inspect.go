@@ -1,0 +1,205 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+
+	"galgo/internal/disk"
+	"galgo/internal/vsr"
+)
+
+// Item is one thing that Inspect found. Problem is nil for a file or a record
+// that is as it should be.
+type Item struct {
+	File   string
+	Record bool     // a record, or the place where one should be; else the file
+	At     Position // of the record
+	Size   int64    // bytes of record or file
+	Kind   Kind     // 0 if there is no record
+	Synced Position
+	Group  vsr.GroupID
+	Op     vsr.Op // of a prepare, truncation, reset or floor
+	// Header is that of a prepare, reset or floor. It is valid until visit returns.
+	Header *vsr.Header
+	State  []byte // of a state record, until visit returns
+	// Problem is an *Error. With Torn it is what a crash in a write leaves, and
+	// Open will cut it; else Open refuses.
+	Problem error
+	Torn    bool
+}
+
+// Inspect reads the log in dir without changing it and shows what it finds to
+// visit, in order: each file, then its records. After damage it goes on with
+// what can still be read. It returns the problems that Open would refuse with,
+// joined; an error of visit ends it.
+func Inspect(d disk.Disk, dir string, visit func(Item) error) error {
+	in := inspector{d: d, l: &Log{dir: dir, groups: map[vsr.GroupID]*group{}}, visit: visit}
+	names, err := listDir(d, dir)
+	if err != nil {
+		return err
+	}
+	if len(names.sequences) == 0 {
+		return fmt.Errorf("wal: no log in %s: %w", dir, disk.ErrNotExist)
+	}
+	defer func() {
+		for _, f := range in.l.files {
+			f.f.Close()
+		}
+	}()
+	in.openFiles(d, names.sequences)
+	if err := in.run(); err != nil {
+		return err
+	}
+	return errors.Join(in.problems...)
+}
+
+type inspector struct {
+	d        disk.Disk
+	l        *Log
+	visit    func(Item) error
+	unread   []Item // files that could not be opened
+	problems []error
+	states   map[vsr.GroupID][]byte
+}
+
+// openFiles opens what it can. The first readable file says whose log it is.
+func (in *inspector) openFiles(d disk.Disk, sequences []uint64) {
+	l := in.l
+	for i, sequence := range sequences {
+		if i > 0 && sequence != sequences[i-1]+1 {
+			in.problems = append(in.problems, l.missing(sequences[i-1]+1, sequence-1, fmt.Sprintf("file %d is there", sequence)))
+		}
+		f, err := openFile(d, l.fileName(sequence, fileSuffix))
+		if err != nil {
+			in.problems = append(in.problems, err)
+			in.unread = append(in.unread, Item{File: l.fileName(sequence, fileSuffix), At: Position{File: sequence}, Problem: err})
+			continue
+		}
+		if len(l.files) == 0 {
+			l.o.Cluster, l.o.Replica, l.o.Shard = f.cluster, f.replica, f.shard
+		}
+		l.files = append(l.files, f)
+		if err := l.checkOwner(f, sequence); err != nil {
+			in.problems = append(in.problems, err)
+		}
+	}
+}
+
+func (in *inspector) run() error {
+	for _, it := range in.unread {
+		if err := in.visit(it); err != nil {
+			return err
+		}
+	}
+	if len(in.l.files) == 0 {
+		return nil
+	}
+	in.states = map[vsr.GroupID][]byte{}
+	var stopped error
+	s := newScanner(in.l.files, in.l.o.Cluster, func(f *file, r *record) error {
+		if err := in.l.replay(f, r, in.states); err != nil {
+			return err
+		}
+		if stopped == nil {
+			stopped = in.visitRecord(f, r)
+		}
+		return stopped
+	})
+	shown := 0
+	showFiles := func(upTo int) error {
+		for ; shown <= upTo && shown < len(in.l.files); shown++ {
+			f := in.l.files[shown]
+			if err := in.visit(Item{File: f.name, At: Position{File: f.sequence}, Size: f.size}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	visit := s.visit
+	s.visit = func(f *file, r *record) error {
+		if stopped == nil {
+			stopped = showFiles(int(f.sequence - in.l.files[0].sequence))
+		}
+		return visit(f, r)
+	}
+	index, flt, err := s.walk()
+	if stopped != nil || err != nil {
+		return errors.Join(stopped, err)
+	}
+	if err := showFiles(len(in.l.files) - 1); err != nil {
+		return err
+	}
+	return in.end(s, index, flt)
+}
+
+func (in *inspector) visitRecord(f *file, r *record) error {
+	it := Item{
+		File: f.name, Record: true, At: Position{f.sequence, r.at}, Size: r.size(), Kind: r.kind,
+		Synced: r.synced, Group: r.group, Op: r.header.Op, State: r.state,
+	}
+	switch r.kind {
+	case KindPrepare, KindReset, KindFloor:
+		it.Header = &r.header
+	case KindTruncate:
+		it.Op = vsr.Op(r.number)
+	}
+	return in.visit(it)
+}
+
+// end says what the end of the readable records is, and what frames lie behind.
+func (in *inspector) end(s *scanner, index int, flt *fault) error {
+	v, err := s.judge(index, flt)
+	if err != nil {
+		return err
+	}
+	at := in.l.files[v.index]
+	it := Item{File: at.name, Record: true, At: Position{at.sequence, v.end}, Size: v.bytes}
+	switch {
+	case v.damage != nil:
+		it.File, it.At.Offset, it.Group, it.Op, it.Problem = v.damage.File, v.damage.Offset, v.damage.Group, v.damage.Op, v.damage
+		in.problems = append(in.problems, v.damage)
+	case v.torn:
+		it.Torn, it.Problem = true, &Error{
+			Kind: ErrDamaged, File: at.name, Offset: v.end,
+			Reason: fmt.Sprintf("torn tail of a write that was never acknowledged, %d bytes with %d readable records", v.bytes, v.frames),
+			Next:   "none needed; the next start cuts it",
+		}
+	default:
+		return in.incomplete(s)
+	}
+	if err := in.visit(it); err != nil {
+		return err
+	}
+	if err := in.behind(s, v); err != nil || v.damage != nil {
+		return err
+	}
+	return in.incomplete(s)
+}
+
+func (in *inspector) incomplete(s *scanner) error {
+	if err := in.l.checkComplete(s); err != nil {
+		in.problems = append(in.problems, err)
+	}
+	return nil
+}
+
+// behind shows the frames that can still be read behind the end.
+func (in *inspector) behind(s *scanner, v verdict) error {
+	from := v.end
+	for _, f := range in.l.files[v.index:] {
+		var stopped error
+		err := s.search(f, from, func(fr frame) bool {
+			stopped = in.visit(Item{
+				File: f.name, Record: true, At: Position{f.sequence, fr.at}, Size: fr.size(), Kind: fr.kind,
+				Synced: fr.synced, Group: fr.group, Torn: v.damage == nil,
+				Problem: &Error{Kind: ErrDamaged, File: f.name, Offset: fr.at, Reason: "lies behind the end of the readable log"},
+			})
+			return stopped == nil
+		})
+		if err := errors.Join(stopped, err); err != nil {
+			return err
+		}
+		from = blockSize
+	}
+	return nil
+}

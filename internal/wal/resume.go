@@ -1,0 +1,165 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"galgo/internal/disk"
+	"galgo/internal/vsr"
+)
+
+// resume makes what was recovered durable and the log ready to be written. From
+// here on a failure is one of the disk, and the next Open starts over.
+func (l *Log) resume(s *scanner, v verdict) error {
+	l.spares = l.files[v.index+1:]
+	l.files = l.files[: v.index+1 : v.index+1]
+	l.cur, l.end, l.chain = l.files[v.index], v.end, s.chain
+	l.witness, l.dataEnd = s.witness, s.dataEnd
+	var err error
+	if v.torn || s.witness.Less(s.dataEnd) {
+		err = l.replaceTail(s, v)
+	} else {
+		err = l.rewriteMarks()
+	}
+	l.synced = Position{l.cur.sequence, l.end}
+	l.carried = l.witness
+	return err
+}
+
+// rewriteMarks writes the marks that end the log anew, if any. Everything before
+// them was synced, or they would not be there; they themselves may be in memory
+// only, because the sync that was to follow them failed.
+func (l *Log) rewriteMarks() error {
+	from := int64(blockSize)
+	if l.dataEnd.File == l.cur.sequence {
+		from = l.dataEnd.Offset
+	}
+	if from == l.end {
+		return nil
+	}
+	b, err := (&window{}).bytes(l.cur, from, l.end-from)
+	if err != nil {
+		return err
+	}
+	if err := l.cur.f.WriteAt(b, from); err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	if err := l.cur.f.Sync(); err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	return nil
+}
+
+// replaceTail replaces the last file by one that has its valid prefix, a mark,
+// and nothing behind. Bytes that may have been acknowledged stay where they are
+// until their copies are durable and have been read back.
+func (l *Log) replaceTail(s *scanner, v verdict) error {
+	old := l.cur
+	temp := l.fileName(old.sequence, tempSuffix)
+	f, err := l.takeTemp(temp, old.size)
+	if err != nil {
+		return err
+	}
+	end := v.end
+	if err := l.copyPrefix(f, old, end); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	copied := &file{f: f, name: temp, fileHeader: old.fileHeader}
+	if end+markRoom <= old.size {
+		if err := l.writeFirstMark(copied); err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	err = f.Sync()
+	if err == nil {
+		start := s.starts[v.index]
+		if end == blockSize {
+			start = s.chain
+		}
+		err = l.verifyCopy(copied, start, v.index > 0)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("wal: replace the tail of %s: %w", old.name, err)
+	}
+	if l.cur, err = l.place(temp, old.fileHeader); err != nil {
+		return err
+	}
+	l.files[v.index] = l.cur
+	return old.f.Close()
+}
+
+// takeTemp takes the last spare of that size, so that a full disk does not keep
+// the node from starting, or creates a file.
+func (l *Log) takeTemp(temp string, size int64) (disk.File, error) {
+	n := len(l.spares) - 1
+	if n < 0 || l.spares[n].size != size {
+		return l.createTemp(temp, size)
+	}
+	spare := l.spares[n]
+	l.spares = l.spares[:n]
+	l.nextSequence = spare.sequence
+	return l.demote(spare, temp)
+}
+
+// demote gives a file a temporary name. Only when its old name is durably gone
+// may it be written: else it could be found there with a foreign content.
+func (l *Log) demote(f *file, temp string) (disk.File, error) {
+	if err := f.f.Close(); err != nil {
+		return nil, fmt.Errorf("wal: %w", err)
+	}
+	if err := l.d.Rename(f.name, temp); err != nil {
+		return nil, fmt.Errorf("wal: %w", err)
+	}
+	if err := l.d.SyncDir(l.dir); err != nil {
+		return nil, fmt.Errorf("wal: %w", err)
+	}
+	opened, err := l.d.Open(temp)
+	if err != nil {
+		return nil, fmt.Errorf("wal: %w", err)
+	}
+	return opened, nil
+}
+
+func (l *Log) copyPrefix(to disk.File, from *file, size int64) error {
+	var w window
+	for off := int64(0); off < size; off += windowSize {
+		b, err := w.bytes(from, off, min(windowSize, size-off))
+		if err != nil {
+			return err
+		}
+		if err := to.WriteAt(b, off); err != nil {
+			return fmt.Errorf("wal: %w", err)
+		}
+	}
+	return nil
+}
+
+// writeFirstMark writes the mark that witnesses what was copied. It may say so
+// although neither is synced yet: nobody reads this file before both are.
+func (l *Log) writeFirstMark(to *file) error {
+	l.cur = to
+	l.synced = Position{to.sequence, l.end}
+	l.witness = l.synced
+	l.batch.mark[0] = Record{Kind: KindMark, Op: vsr.Op(l.low)}
+	at := l.end
+	l.encode(l.batch.mark[:])
+	if err := to.f.WriteAt(bytes.Join(l.batch.bufs, nil), at); err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	return nil
+}
+
+// verifyCopy reads back what is about to replace the only other copy.
+func (l *Log) verifyCopy(f *file, start uint64, chained bool) error {
+	s := newScanner([]*file{f}, l.o.Cluster, func(*file, *record) error { return nil })
+	s.chain, s.chained = start, s.chained || chained
+	_, flt, err := s.walk()
+	if err != nil {
+		return err
+	}
+	if flt.at != l.end || s.chain != l.chain {
+		return fmt.Errorf("the copy ends at %d with chain %016x, want %d with %016x: %w", flt.at, s.chain, l.end, l.chain, flt.err)
+	}
+	return nil
+}

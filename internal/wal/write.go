@@ -1,0 +1,325 @@
+package wal
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"galgo/internal/disk"
+	"galgo/internal/vsr"
+)
+
+// markRoom is kept free at the end of each file, so that a mark fits.
+const markRoom = disk.Sector
+
+const _ = uint(markRoom - frameSize - 8)
+
+// batch is the scratch of one Write, reused by the next.
+type batch struct {
+	spans   []span
+	scratch []byte   // frames, headers and padding
+	bufs    [][]byte // what goes to disk: parts of scratch, and bodies between
+	places  []where  // of each record
+	mark    [1]Record
+}
+
+// span is a part of a batch that goes into one file.
+type span struct {
+	from, to int   // records
+	size     int64 // of the next file, if from is its first record
+}
+
+// Write appends records in order, with one vectored write, more only where a
+// file ends. With sync it returns when they are durable; without, they are
+// readable, and durable after the next Write with sync, Sync or Mark.
+//
+// An error that is ErrPoisoned leaves open what is durable, and the log can only
+// be closed. With any other (disk.ErrNoSpace if the next file could not be made)
+// nothing of the batch was written and the log can be used. A record that does
+// not continue its group is a bug, and panics.
+func (l *Log) Write(recs []Record, sync bool) error {
+	for i := range recs {
+		if k := recs[i].Kind; k == 0 || k > KindReset {
+			panic(fmt.Sprintf("wal: write a record of kind %v", k))
+		}
+	}
+	return l.write(recs, sync)
+}
+
+func (l *Log) write(recs []Record, sync bool) error {
+	if err := l.poisoned(); err != nil {
+		return err
+	}
+	if len(recs) > 0 {
+		if err := l.append(recs); err != nil {
+			return err
+		}
+	}
+	if sync {
+		if err := l.syncCurrent(); err != nil {
+			return err
+		}
+	}
+	l.publish(recs)
+	return nil
+}
+
+func (l *Log) append(recs []Record) error {
+	l.stage(recs)
+	if err := l.plan(recs); err != nil {
+		l.unstage(recs)
+		return err
+	}
+	l.batch.places = l.batch.places[:0]
+	for _, s := range l.batch.spans {
+		if s.size > 0 {
+			if err := l.roll(); err != nil {
+				return err
+			}
+		}
+		if err := l.writeSpan(recs[s.from:s.to]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sync makes everything written durable. Errors are as those of Write.
+func (l *Log) Sync() error {
+	if err := l.poisoned(); err != nil {
+		return err
+	}
+	return l.syncCurrent()
+}
+
+func (l *Log) syncCurrent() error {
+	if !l.unwritten {
+		return nil
+	}
+	if err := l.cur.f.Sync(); err != nil {
+		return l.poison(err)
+	}
+	l.unwritten = false
+	l.synced = Position{l.cur.sequence, l.end}
+	l.witness = l.carried
+	l.mu.Lock()
+	l.stats.Syncs++
+	l.mu.Unlock()
+	return nil
+}
+
+// Mark makes everything written durable and adds a record that says so, unless
+// one does already. Errors are as those of Write.
+func (l *Log) Mark() error {
+	if err := l.Sync(); err != nil {
+		return err
+	}
+	if !l.witness.Less(l.dataEnd) {
+		return nil
+	}
+	return l.writeMark()
+}
+
+func (l *Log) writeMark() error {
+	l.batch.mark[0] = Record{Kind: KindMark, Op: vsr.Op(l.low)}
+	return l.write(l.batch.mark[:], true)
+}
+
+// payloadSize and headSize are length and head of a record's frame.
+func (r *Record) payloadSize() int64 {
+	switch r.Kind {
+	case KindPrepare:
+		return vsr.HeaderSize + int64(len(r.Body))
+	case KindReset, KindFloor:
+		return vsr.HeaderSize
+	case KindTruncate, KindMark:
+		return 8
+	case KindState:
+		return int64(len(r.State))
+	case KindForget:
+		return 0
+	}
+	panic(fmt.Sprintf("wal: record of kind %v", r.Kind))
+}
+
+func (r *Record) headSize() int64 {
+	if r.Kind == KindPrepare {
+		return vsr.HeaderSize
+	}
+	return r.payloadSize()
+}
+
+func (r *Record) size() int64 { return frameSize + roundUp(r.payloadSize(), alignment) }
+
+// plan divides a batch into spans and makes sure that every file it needs
+// exists, before a byte is written.
+func (l *Log) plan(recs []Record) error {
+	b := &l.batch
+	b.spans = b.spans[:0]
+	cur := span{}
+	end, size := l.end, l.cur.size
+	for i := range recs {
+		room := int64(markRoom)
+		if recs[i].Kind == KindMark {
+			room = 0
+		}
+		n := roundUp(recs[i].size(), disk.Sector)
+		if end+n+room > size {
+			if cur.to = i; cur.to > cur.from || cur.size > 0 {
+				b.spans = append(b.spans, cur)
+			}
+			size = max(l.o.FileSize, blockSize+n+room)
+			if err := l.reserve(rolls(b.spans), size); err != nil {
+				return err
+			}
+			cur = span{from: i, size: size}
+			end = blockSize
+		}
+		end += recs[i].size()
+	}
+	cur.to = len(recs)
+	b.spans = append(b.spans, cur)
+	return nil
+}
+
+// rolls counts the spans that begin a file.
+func rolls(spans []span) int {
+	n := 0
+	for _, s := range spans {
+		if s.size > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// roll leaves the current file, which has to be durable first: a record in the
+// next one witnesses that it was.
+func (l *Log) roll() error {
+	if err := l.syncCurrent(); err != nil {
+		return err
+	}
+	l.cur, l.end = l.takeSpare(), blockSize
+	l.mu.Lock()
+	l.files = append(l.files, l.cur)
+	l.mu.Unlock()
+	return nil
+}
+
+// writeSpan writes records to the current file.
+func (l *Log) writeSpan(recs []Record) error {
+	start := l.end
+	l.encode(recs)
+	l.unwritten, l.carried = true, l.synced
+	if err := l.cur.f.WritevAt(l.batch.bufs, start); err != nil {
+		return l.poison(err)
+	}
+	clear(l.batch.bufs) // keep nobody's body alive
+	for i := range recs {
+		if recs[i].Kind != KindMark {
+			l.dataEnd = Position{l.cur.sequence, l.end}
+		}
+	}
+	return nil
+}
+
+// encode fills scratch and bufs, and moves end and chain behind the records. The
+// last one is padded to the end of a sector.
+func (l *Log) encode(recs []Record) {
+	b := &l.batch
+	b.bufs = b.bufs[:0]
+	b.scratch = grown(b.scratch[:0], scratchBytes(recs))
+	done := 0 // bytes of scratch that bufs has
+	for i := range recs {
+		r := &recs[i]
+		size := r.size()
+		if i == len(recs)-1 {
+			size = roundUp(l.end+size, disk.Sector) - l.end
+		}
+		pad := size - frameSize - r.payloadSize()
+		l.appendFrame(r, uint16(pad))
+		if len(r.Body) > 0 {
+			b.bufs = append(b.bufs, b.scratch[done:], r.Body)
+			done = len(b.scratch)
+		}
+		b.scratch = append(b.scratch, zeros[:pad]...)
+		b.places = append(b.places, where{l.cur.sequence, uint32(l.end / alignment), uint32(r.payloadSize())})
+		l.end += size
+	}
+	b.bufs = append(b.bufs, b.scratch[done:])
+}
+
+var zeros [padMax]byte
+
+// scratchBytes bounds what encode appends, so that scratch never moves while
+// bufs point into it.
+func scratchBytes(recs []Record) int {
+	n := int64(disk.Sector)
+	for i := range recs {
+		n += frameSize + recs[i].headSize() + alignment
+	}
+	return int(n)
+}
+
+func grown(b []byte, n int) []byte {
+	if cap(b) < n {
+		return make([]byte, 0, n+n/4)
+	}
+	return b
+}
+
+// appendFrame appends frame and head of a record to scratch.
+func (l *Log) appendFrame(r *Record, pad uint16) {
+	start := len(l.batch.scratch)
+	end := start + frameSize + int(r.headSize())
+	b := l.batch.scratch[:end]
+	f := frame{
+		kind: r.Kind, pad: pad, file: l.cur.sequence, group: r.Group, synced: l.synced, at: l.end,
+		length: uint32(r.payloadSize()), head: uint32(r.headSize()), prev: l.chain,
+	}
+	f.put(b[start:])
+	switch payload := b[start+frameSize:]; r.Kind {
+	case KindPrepare, KindReset, KindFloor:
+		r.Header.PutHeader(payload)
+	case KindTruncate, KindMark:
+		binary.LittleEndian.PutUint64(payload, uint64(r.Op))
+	case KindState:
+		copy(payload, r.State)
+	}
+	l.chain = seal(b[start:], l.cur.salt)
+	l.batch.scratch = b
+}
+
+// publish lets readers see a batch.
+func (l *Log) publish(recs []Record) {
+	if len(recs) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range recs {
+		l.apply(&recs[i], l.batch.places[i])
+	}
+	l.stats.Records += uint64(len(recs))
+	l.stats.Writes += uint64(len(l.batch.spans))
+}
+
+// apply puts one record into the index. A group that is gone was forgotten while
+// the batch was written.
+func (l *Log) apply(r *Record, at where) {
+	g := l.groups[r.Group]
+	if g == nil {
+		return
+	}
+	switch r.Kind {
+	case KindPrepare:
+		g.push(r.Header, at)
+	case KindTruncate:
+		g.cut(r.Op)
+	case KindState:
+		g.state = at
+	case KindReset:
+		g.reset(r.Header, at)
+	case KindFloor:
+		g.floor(r.Header, at)
+	}
+}
