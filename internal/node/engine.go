@@ -1,0 +1,186 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"galgo"
+	"galgo/internal/edge"
+	"galgo/internal/metadata"
+	"galgo/internal/partition"
+	"galgo/internal/shard"
+	"galgo/internal/vsr"
+	"galgo/internal/wire"
+)
+
+// Loop is the thread of control that owns a shard: what is posted runs on it in
+// order, and jobs that touch the disk run on its lanes. The node has loops of
+// goroutines; tests run the same engine on loops that do everything inline.
+type Loop interface {
+	shard.Executor
+	// Post runs f on the loop, soon. It reports false after the loop has ended.
+	Post(f func()) bool
+}
+
+// engine is the storage and consensus half of a node: its shards, and the
+// answers to the edge. It knows no socket and no goroutine.
+type engine struct {
+	meta      *shard.Metadata
+	metaLoop  Loop
+	data      []*shard.Data
+	dataLoops []Loop
+
+	view   atomic.Pointer[metadata.View]
+	commit atomic.Uint64
+	stats  sync.Map // group id -> *partition.Stats
+
+	durable bool // partition.durability: what a topic gets that does not say
+	roster  wire.ClusterMetadata
+	host    func() wire.Stats
+}
+
+// shardOf says which data shard owns a group.
+func (e *engine) shardOf(group uint64) int { return int(group % uint64(len(e.data))) }
+
+// onData runs f on the loop of the shard that owns the group; lost is called if
+// that loop has ended.
+func (e *engine) onData(group uint64, f func(*shard.Data), lost func()) {
+	i := e.shardOf(group)
+	if !e.dataLoops[i].Post(func() { f(e.data[i]) }) {
+		lost()
+	}
+}
+
+// publish makes a view visible to the edge.
+func (e *engine) publish(v *metadata.View, op vsr.Op) {
+	e.view.Store(v)
+	e.commit.Store(uint64(op))
+}
+
+// changed makes, removes and purges groups as the metadata says, on the loops
+// that own them, and calls done on the metadata loop when all of it has happened.
+func (e *engine) changed(changes []metadata.Change, done func()) {
+	left := new(atomic.Int64)
+	left.Store(int64(len(changes)))
+	finish := func() {
+		if left.Add(-1) == 0 {
+			e.metaLoop.Post(done)
+		}
+	}
+	for _, c := range changes {
+		switch c.Kind {
+		case metadata.GroupCreated, metadata.GroupRemoved, metadata.GroupPurged:
+			e.onData(c.Group, func(d *shard.Data) { e.change(d, c, finish) }, func() {})
+		default:
+			finish()
+		}
+	}
+}
+
+func (e *engine) change(d *shard.Data, c metadata.Change, finish func()) {
+	id := vsr.GroupID(c.Group)
+	switch c.Kind {
+	case metadata.GroupCreated:
+		if spec, ok := e.spec(e.view.Load(), c.Group); ok {
+			d.Create(spec)
+			e.stats.Store(c.Group, d.Stats(id))
+		}
+		finish()
+	case metadata.GroupRemoved:
+		e.stats.Delete(c.Group)
+		d.Remove(id, finish)
+	case metadata.GroupPurged:
+		d.Purge(id, c.Generation, finish)
+	default:
+		panic(fmt.Sprintf("node: unknown metadata change %v", c))
+	}
+}
+
+// View implements edge.Backend.
+func (e *engine) View() *metadata.View { return e.view.Load() }
+
+// CommitOp implements edge.Backend.
+func (e *engine) CommitOp() uint64 { return e.commit.Load() }
+
+// Cluster implements edge.Backend.
+func (e *engine) Cluster() wire.ClusterMetadata { return e.roster }
+
+// Host implements edge.Backend.
+func (e *engine) Host() wire.Stats { return e.host() }
+
+// Stats implements edge.Backend.
+func (e *engine) Stats(group uint64) (partition.Figures, bool) {
+	s, ok := e.stats.Load(group)
+	if !ok {
+		return partition.Figures{}, false
+	}
+	return s.(*partition.Stats).Figures(), true
+}
+
+// Metadata implements edge.Backend.
+func (e *engine) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply)) {
+	lost := edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotCommitted}
+	run := func() {
+		e.meta.Submit(shard.MetadataRequest(req), func(r shard.MetadataReply) {
+			done(edge.MetadataReply{
+				Outcome: edge.MetadataOutcome(r.Outcome), Body: r.Body, Operation: r.Operation, Op: r.Op,
+				Timestamp: r.Timestamp, Code: r.Code, Reason: r.Reason,
+			})
+		})
+	}
+	if !e.metaLoop.Post(run) {
+		done(lost)
+	}
+}
+
+// Send implements edge.Backend.
+func (e *engine) Send(req edge.SendRequest, done func(edge.SendReply)) {
+	r := shard.SendRequest{
+		Group: vsr.GroupID(req.Group), Batch: req.Batch, Client: req.Client,
+		Request: req.Request, Numbered: req.Numbered, User: req.User,
+	}
+	e.onData(req.Group, func(d *shard.Data) {
+		d.Send(r, func(code galgo.Code, base uint64, op vsr.Op) {
+			done(edge.SendReply{Code: code, Base: base, Op: uint64(op)})
+		})
+	}, func() { done(edge.SendReply{Code: galgo.CodeTransientNotAccepted}) })
+}
+
+// StoreOffset implements edge.Backend.
+func (e *engine) StoreOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
+	e.writeOffset(req, (*shard.Data).StoreOffset, done)
+}
+
+// DeleteOffset implements edge.Backend.
+func (e *engine) DeleteOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
+	e.writeOffset(req, (*shard.Data).DeleteOffset, done)
+}
+
+type offsetWrite func(*shard.Data, shard.OffsetRequest, func(galgo.Code, vsr.Op))
+
+func (e *engine) writeOffset(req edge.OffsetRequest, write offsetWrite, done func(edge.OffsetReply)) {
+	r := shard.OffsetRequest{
+		Group: vsr.GroupID(req.Group), Kind: req.Kind, Key: req.Key, Offset: req.Offset,
+		Monotone: req.Monotone, Client: req.Client, Request: req.Request, User: req.User,
+	}
+	e.onData(req.Group, func(d *shard.Data) {
+		write(d, r, func(code galgo.Code, op vsr.Op) { done(edge.OffsetReply{Code: code, Op: uint64(op)}) })
+	}, func() { done(edge.OffsetReply{Code: galgo.CodeTransientNotAccepted}) })
+}
+
+// Poll implements edge.Backend.
+func (e *engine) Poll(req edge.PollRequest, done func(edge.PollReply)) {
+	r := partition.PollRequest{Kind: req.Kind, Key: req.Key, Strategy: req.Strategy, Count: req.Count, Bytes: req.Bytes}
+	e.onData(req.Group, func(d *shard.Data) {
+		done(edge.PollReply{Code: d.Poll(vsr.GroupID(req.Group), r, req.Plan)})
+	}, func() { done(edge.PollReply{Code: galgo.CodeTransientNotAccepted}) })
+}
+
+// Offset implements edge.Backend.
+func (e *engine) Offset(group uint64, kind galgo.ConsumerKind, key uint32, done func(edge.OffsetReply)) {
+	e.onData(group, func(d *shard.Data) {
+		stored, current, found, code := d.Offset(vsr.GroupID(group), kind, key)
+		done(edge.OffsetReply{Code: code, Found: found, Stored: stored, Current: current})
+	}, func() { done(edge.OffsetReply{Code: galgo.CodeTransientNotAccepted}) })
+}

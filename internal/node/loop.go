@@ -1,0 +1,91 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"galgo/internal/shard"
+)
+
+// tickInterval is the unit of time of the shards.
+const tickInterval = 10 * time.Millisecond
+
+// driver is what a loop drives: a shard.
+type driver interface {
+	Turn()
+	Tick()
+}
+
+// loop is the goroutine that owns a driver. Whoever wants something of the
+// driver posts a function; the loop runs what has come and then one Turn, so
+// that work is gathered in batches.
+type loop struct {
+	inbox *queue
+	lanes [shard.Lanes]*queue
+}
+
+func newLoop() *loop {
+	l := &loop{inbox: newQueue()}
+	for i := range l.lanes {
+		l.lanes[i] = newQueue()
+	}
+	return l
+}
+
+// Post implements Loop.
+func (l *loop) Post(f func()) bool { return l.inbox.put(f) }
+
+// Go implements shard.Executor: a job runs on the goroutine of its lane.
+func (l *loop) Go(lane shard.Lane, job func() error, done func(error)) {
+	l.lanes[lane].put(func() {
+		err := job()
+		l.inbox.put(func() { done(err) })
+	})
+}
+
+// run drives d until ctx is done. Lanes are run by runLane, apart: they must
+// outlive the loop's last jobs only as long as those run.
+func (l *loop) run(ctx context.Context, d driver) error {
+	ticker := time.NewTicker(tickInterval)
+	defer ticker.Stop()
+	var spare []func()
+	for {
+		select {
+		case <-ctx.Done():
+			l.inbox.close()
+			return nil
+		case <-ticker.C:
+			d.Tick()
+		case <-l.inbox.wake:
+		}
+		batch := l.inbox.take(spare)
+		for _, f := range batch {
+			f()
+		}
+		d.Turn()
+		spare = batch
+	}
+}
+
+// runLane runs the jobs of one lane until ctx is done; a job that has begun is
+// finished.
+func (l *loop) runLane(ctx context.Context, lane int) error {
+	q := l.lanes[lane]
+	var spare []func()
+	for {
+		select {
+		case <-ctx.Done():
+			q.close()
+			return nil
+		case <-q.wake:
+		}
+		batch := q.take(spare)
+		for _, f := range batch {
+			if ctx.Err() != nil {
+				break
+			}
+			f()
+		}
+		spare = batch
+	}
+}

@@ -1,0 +1,195 @@
+// Package node puts one server together: the data directory, the shards with
+// their loops, the client edge and the listeners; and it says in which order they
+// start and stop.
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"galgo/internal/config"
+	"galgo/internal/disk"
+	"galgo/internal/edge"
+)
+
+// Options is what a node is made of.
+type Options struct {
+	Config config.Config
+	Log    *slog.Logger
+	// Disk replaces the directory at Config.System.Path, for tests. The node
+	// does not close it.
+	Disk disk.Disk
+	// Version is what clients are told of the server.
+	Version string
+	// Ready, if set, is called when clients can connect.
+	Ready func(*Node)
+}
+
+// Node is one running server.
+type Node struct {
+	cfg    config.Config
+	log    *slog.Logger
+	owned  *disk.OS // the directory, if the node opened it
+	engine *engine
+	loops  []*loop // of the metadata, then of each data shard
+	edge   *edge.Server
+	tcp    net.Listener
+
+	fatal context.CancelCauseFunc
+}
+
+// ErrFailed is the cause of a stop that the node decided itself: going on could
+// serve or lose what it must not.
+var ErrFailed = errors.New("node: stopped because it cannot go on safely")
+
+// clusterID names a cluster by its name: a directory belongs to it for ever.
+func clusterID(name string) (id [16]byte) {
+	sum := sha256.Sum256([]byte("galgo cluster " + name))
+	copy(id[:], sum[:])
+	return id
+}
+
+func randomUint64() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: the runtime ends the process instead
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// Run recovers the node from its data directory, serves clients until ctx ends,
+// and stops in order. It returns nil after a graceful stop, a refusal if the data
+// must not be served, or an error that wraps ErrFailed if the node had to give up.
+func Run(ctx context.Context, o Options) error {
+	n := &Node{cfg: o.Config, log: o.Log}
+	work, fatal := context.WithCancelCause(context.Background())
+	defer fatal(nil)
+	n.fatal = fatal
+	d := o.Disk
+	if d == nil {
+		opened, err := openDirectory(o.Config)
+		if err != nil {
+			return err
+		}
+		n.owned, d = opened, opened
+		defer opened.Close()
+	}
+	if err := n.recover(d, o.Version); err != nil {
+		return err
+	}
+	lanes, loops := n.start(work)
+	err := n.serve(ctx, work, o.Ready)
+	return errors.Join(err, n.stop(work, fatal, lanes, loops))
+}
+
+// start runs the shards' loops and lanes. Lanes end after the loops: what a loop
+// has given to its lanes is finished.
+func (n *Node) start(work context.Context) (lanes, loops *errgroup.Group) {
+	lanes, loops = new(errgroup.Group), new(errgroup.Group)
+	run := func(l *loop, d driver) {
+		for lane := range l.lanes {
+			lanes.Go(func() error { return l.runLane(work, lane) })
+		}
+		loops.Go(func() error { return l.run(work, d) })
+	}
+	run(n.loops[0], n.engine.meta)
+	for i, d := range n.engine.data {
+		run(n.loops[i+1], d)
+	}
+	return lanes, loops
+}
+
+// serve opens the listeners and serves until ctx ends or the node fails.
+func (n *Node) serve(ctx, work context.Context, ready func(*Node)) error {
+	if err := n.bootstrap(work); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", n.cfg.TCP.Address)
+	if err != nil {
+		return fmt.Errorf("tcp.address: %w; is another server running?", err)
+	}
+	n.tcp = listener
+	if err := n.announce(); err != nil {
+		listener.Close()
+		return err
+	}
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(work, stop)()
+	if ready != nil {
+		ready(n)
+	}
+	return n.edge.Serve(serving, listener)
+}
+
+// Addr is the address that clients connect to.
+func (n *Node) Addr() net.Addr { return n.tcp.Addr() }
+
+// fail makes the node stop for good. The first reason counts.
+func (n *Node) fail(err error) {
+	n.log.Error("the node stops: it cannot go on safely", "err", err)
+	n.fatal(fmt.Errorf("%w: %w", ErrFailed, err))
+}
+
+func (n *Node) note(msg string, args ...any) { n.log.Warn(msg, args...) }
+
+// stop ends what serve has left running: shards drain, take a checkpoint so that
+// the next start is short, mark and close their logs. All of it within the
+// configured time; what is cut short is recovered at the next start.
+func (n *Node) stop(work context.Context, fatal context.CancelCauseFunc, lanes, loops *errgroup.Group) error {
+	failed := context.Cause(work)
+	if failed == nil {
+		ctx, cancel := context.WithTimeout(work, n.cfg.ShutdownTimeout)
+		n.drain(ctx)
+		cancel()
+	}
+	fatal(nil)
+	err := errors.Join(loops.Wait(), lanes.Wait())
+	if failed == nil {
+		failed = notCanceled(context.Cause(work))
+		err = errors.Join(err, n.engine.close())
+	}
+	return errors.Join(failed, err)
+}
+
+func notCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// drain asks every shard for a last checkpoint and waits for it.
+func (n *Node) drain(ctx context.Context) {
+	for i, l := range n.loops {
+		done := make(chan error, 1)
+		l.Post(func() {
+			if i == 0 {
+				n.engine.meta.Checkpoint(func(err error) { done <- err })
+			} else {
+				n.engine.data[i-1].Checkpoint(func(err error) { done <- err })
+			}
+		})
+		select {
+		case err := <-done:
+			if err != nil {
+				n.log.Warn("no checkpoint at shutdown; the next start replays the log", "err", err)
+			}
+		case <-ctx.Done():
+			n.log.Warn("shutdown ran out of time; the next start replays the log", "setting", "shutdown_timeout")
+			return
+		}
+	}
+}
+
+// wallClock is the node's clock.
+type wallClock struct{}
+
+func (wallClock) Now() uint64 { return uint64(time.Now().UnixMicro()) }

@@ -1,0 +1,400 @@
+package shard
+
+import (
+	"fmt"
+	"slices"
+
+	"galgo"
+	"galgo/internal/disk"
+	"galgo/internal/partition"
+	"galgo/internal/vsr"
+	"galgo/internal/wal"
+)
+
+// GroupSpec is what the metadata says of a partition group.
+type GroupSpec struct {
+	ID          vsr.GroupID
+	Incarnation uint64
+	Stream      uint32
+	Topic       uint32
+	Partition   uint32
+
+	SegmentSize    uint64
+	MessagesToSave uint32
+	BytesToSave    uint64
+	Preallocate    bool
+	// Sync: an op counts as held when it is on stable storage. Without it an
+	// acknowledged message survives a crash of the process, not of the machine.
+	Sync bool
+	// PurgeGeneration counts the purges that the metadata has decided.
+	PurgeGeneration uint64
+}
+
+// DataConfig is what the driver of a shard's partition groups needs to know.
+type DataConfig struct {
+	Disk     disk.Disk
+	Clock    Clock
+	Executor Executor
+	Cluster  [16]byte
+	Shard    uint32
+	Replica  uint8
+	Replicas int
+	Pipeline int // ops of a group that wait for their quorum; twice as many may wait for those
+
+	WALFileSize int64
+	WALSpare    int
+	Salt        uint64 // unguessable; see wal.Options
+	// WALLimit is the size of the live log in bytes at which a checkpoint is due.
+	WALLimit int64
+	// TailBytes is how much each partition keeps in memory for polls.
+	TailBytes int
+	Files     *partition.Files
+
+	Fail func(error)
+	Note func(msg string, args ...any)
+}
+
+// Data drives the partition groups of one shard.
+type Data struct {
+	cfg    DataConfig
+	log    *wal.Log
+	feed   feeder
+	groups map[vsr.GroupID]*dataGroup
+	// active are the groups with input since the last turn: an idle group costs
+	// nothing, however many there are.
+	active []*dataGroup
+	paused []*dataGroup // whose segments could not be written lately
+	ckpt   dataCheckpoint
+	jobs   int // segment jobs under way
+}
+
+// dataGroup is one partition on this node.
+type dataGroup struct {
+	spec    GroupSpec
+	machine *partition.Machine
+	group   group[partition.Result]
+	queue   []dataCall
+	active  bool
+	gone    bool // removed: completions that are still under way find this
+	pause   int  // ticks until its segments are written again
+
+	head   vsr.Header      // of the last applied op
+	synced groupCheckpoint // newest; goes into the next table
+	saved  groupCheckpoint // in the table that counts
+}
+
+// dataCall is a request that waits for room in its group's pipeline.
+type dataCall struct {
+	// admit checks the request against the present state and, if it may run,
+	// fills in what only the primary may decide.
+	admit func(ts uint64) (vsr.Request, bool)
+	done  func(*vsr.Prepare, partition.Result)
+	// refuse answers when the group goes away first.
+	refuse func(galgo.Code)
+}
+
+// SendRequest stores a batch; see edge.SendRequest.
+type SendRequest struct {
+	Group    vsr.GroupID
+	Batch    []byte
+	Client   galgo.ClientID
+	Request  uint64
+	Numbered bool
+	User     uint32
+}
+
+// numberedSum marks the header of a numbered send, so that a replay of the log
+// treats it as the primary did.
+var numberedSum = [16]byte{1}
+
+// Send stores a batch in a group. done is called once, on the loop: with the
+// offset of the first message and the op, or with a code.
+func (d *Data) Send(req SendRequest, done func(code galgo.Code, base uint64, op vsr.Op)) {
+	refuse := func(code galgo.Code) { done(code, 0, 0) }
+	g, ok := d.ready(req.Group, refuse)
+	if !ok {
+		return
+	}
+	if req.Numbered && d.recognised(g, req, done) {
+		return
+	}
+	d.enqueue(g, dataCall{
+		admit: func(ts uint64) (vsr.Request, bool) {
+			if req.Numbered && d.recognised(g, req, done) {
+				return vsr.Request{}, false
+			}
+			r := vsr.Request{Client: req.Client, Request: req.Request, User: req.User, Operation: partition.OpSend, Timestamp: ts, Body: req.Batch}
+			r.Offset = g.machine.Stamp(req.Batch, ts)
+			if req.Numbered {
+				r.RequestSum = numberedSum
+				g.machine.NoteInFlight(req.Client, req.Request)
+			}
+			return r, true
+		},
+		done:   func(p *vsr.Prepare, r partition.Result) { done(r.Code, r.Base, p.Op) },
+		refuse: refuse,
+	})
+}
+
+// recognised answers a numbered send that is known already (design.md §3.5).
+func (d *Data) recognised(g *dataGroup, req SendRequest, done func(galgo.Code, uint64, vsr.Op)) bool {
+	switch verdict, base := g.machine.CheckNumbered(req.Client, req.Request); verdict {
+	case partition.Stored:
+		done(galgo.CodeOK, base, g.group.core.CommitMin())
+	case partition.InFlight:
+		done(galgo.CodeTransientNotCommitted, 0, 0)
+	case partition.TooOld:
+		done(galgo.CodeRequestAlreadyApplied, 0, 0)
+	default:
+		return false
+	}
+	return true
+}
+
+// ready finds a group that serves; otherwise it refuses with a retriable code.
+func (d *Data) ready(id vsr.GroupID, refuse func(galgo.Code)) (*dataGroup, bool) {
+	g := d.groups[id]
+	if g == nil || g.gone || d.feed.full() {
+		refuse(galgo.CodeTransientNotAccepted)
+		return nil, false
+	}
+	return g, true
+}
+
+// enqueue puts a call behind those that wait; a full queue refuses it.
+func (d *Data) enqueue(g *dataGroup, call dataCall) {
+	if len(g.queue) >= queueFactor*d.cfg.Pipeline {
+		call.refuse(galgo.CodeTransientNotAccepted)
+		return
+	}
+	g.queue = append(g.queue, call)
+	d.activate(g)
+}
+
+func (d *Data) activate(g *dataGroup) {
+	if !g.active {
+		g.active = true
+		d.active = append(d.active, g)
+	}
+}
+
+// OffsetRequest writes a consumer offset.
+type OffsetRequest struct {
+	Group    vsr.GroupID
+	Kind     galgo.ConsumerKind
+	Key      uint32
+	Offset   uint64
+	Monotone bool
+	Client   galgo.ClientID
+	Request  uint64
+	User     uint32
+}
+
+// StoreOffset writes a consumer's offset through the group's log.
+func (d *Data) StoreOffset(req OffsetRequest, done func(galgo.Code, vsr.Op)) {
+	check := func(g *dataGroup) galgo.Code { return g.machine.CheckStore(req.Kind, req.Key, req.Offset) }
+	body := partition.StoreOffset{Kind: req.Kind, Monotone: req.Monotone, Key: req.Key, Offset: req.Offset}.Append(nil)
+	d.offset(req, partition.OpStoreOffset, body, check, done)
+}
+
+// DeleteOffset removes a consumer's offset through the group's log.
+func (d *Data) DeleteOffset(req OffsetRequest, done func(galgo.Code, vsr.Op)) {
+	check := func(g *dataGroup) galgo.Code { return g.machine.CheckDelete(req.Kind, req.Key) }
+	d.offset(req, partition.OpDeleteOffset, partition.DeleteOffset{Kind: req.Kind, Key: req.Key}.Append(nil), check, done)
+}
+
+func (d *Data) offset(req OffsetRequest, op uint8, body []byte, check func(*dataGroup) galgo.Code, done func(galgo.Code, vsr.Op)) {
+	refuse := func(code galgo.Code) { done(code, 0) }
+	g, ok := d.ready(req.Group, refuse)
+	if !ok {
+		return
+	}
+	d.enqueue(g, dataCall{
+		admit: func(ts uint64) (vsr.Request, bool) {
+			if code := check(g); code != galgo.CodeOK {
+				refuse(code)
+				return vsr.Request{}, false
+			}
+			return vsr.Request{Client: req.Client, Request: req.Request, User: req.User, Operation: op, Timestamp: ts, Body: body}, true
+		},
+		done:   func(p *vsr.Prepare, r partition.Result) { done(r.Code, p.Op) },
+		refuse: refuse,
+	})
+}
+
+// Purge empties a partition; done runs when that is committed. A generation
+// that was applied already is done at once.
+func (d *Data) Purge(id vsr.GroupID, generation uint64, done func()) {
+	g := d.groups[id]
+	if g == nil || g.gone || g.machine.Generation() >= generation {
+		done()
+		return
+	}
+	g.spec.PurgeGeneration = max(g.spec.PurgeGeneration, generation)
+	// Not through enqueue: the metadata has decided it, so no queue may refuse it.
+	g.queue = append(g.queue, dataCall{
+		admit: func(ts uint64) (vsr.Request, bool) {
+			g.machine.NotePurge(generation)
+			return vsr.Request{Operation: partition.OpPurge, Timestamp: ts, Body: partition.AppendPurge(nil, generation)}, true
+		},
+		done:   func(*vsr.Prepare, partition.Result) { done() },
+		refuse: func(galgo.Code) { done() },
+	})
+	d.activate(g)
+}
+
+// Poll plans a poll against what is committed; the plan is read off the loop.
+func (d *Data) Poll(id vsr.GroupID, req partition.PollRequest, plan *partition.Plan) galgo.Code {
+	g := d.groups[id]
+	if g == nil || g.gone {
+		return galgo.CodeTransientNotAccepted
+	}
+	return g.machine.Poll(req, plan)
+}
+
+// Offset reads a committed consumer offset and the partition's current one.
+func (d *Data) Offset(id vsr.GroupID, kind galgo.ConsumerKind, key uint32) (stored, current uint64, found bool, code galgo.Code) {
+	g := d.groups[id]
+	if g == nil || g.gone {
+		return 0, 0, false, galgo.CodeTransientNotAccepted
+	}
+	stored, found = g.machine.StoredOffset(kind, key)
+	current, _ = g.machine.CurrentOffset()
+	return stored, current, found, galgo.CodeOK
+}
+
+// Turn does what the inputs since the last turn made due.
+func (d *Data) Turn() {
+	for len(d.active) > 0 {
+		batch := d.active
+		d.active = nil
+		for _, g := range batch {
+			g.active = false
+			if !g.gone {
+				d.turn(g)
+			}
+		}
+	}
+	d.maybeCheckpoint()
+	d.feed.flush()
+}
+
+func (d *Data) turn(g *dataGroup) {
+	for {
+		d.propose(g)
+		answers := g.group.turn()
+		if len(answers) == 0 {
+			break
+		}
+		for _, a := range answers {
+			a.done(a.prepare, a.result)
+		}
+	}
+	d.write(g)
+}
+
+// propose moves waiting calls into the pipeline while there is room.
+func (d *Data) propose(g *dataGroup) {
+	now := uint64(0)
+	for len(g.queue) > 0 && g.group.core.Room() > 0 && !d.feed.full() {
+		if now == 0 {
+			now = d.cfg.Clock.Now() // once a turn: a clock read costs as much as a small message
+		}
+		call := g.queue[0]
+		g.queue[0] = dataCall{}
+		g.queue = g.queue[1:]
+		req, ok := call.admit(g.group.core.NextTimestamp(now))
+		if !ok {
+			continue
+		}
+		if err := g.group.propose(req, call.done); err != nil {
+			panic(fmt.Sprintf("shard: group %d has room but refuses: %v", g.spec.ID, err))
+		}
+	}
+}
+
+// apply runs a committed operation, live and when the log is replayed.
+func (d *Data) apply(g *dataGroup, p *vsr.Prepare) partition.Result {
+	g.head = p.Header
+	d.ckpt.bytes += int64(len(p.Body)) + vsr.HeaderSize
+	return g.machine.Apply(partition.Entry{
+		Op: uint64(p.Op), Operation: p.Operation, Timestamp: p.Timestamp, Offset: p.Offset,
+		Client: p.Client, Request: p.Request, Numbered: p.RequestSum != [16]byte{}, Body: p.Body,
+	})
+}
+
+// Remove stops serving a group whose partition was deleted and removes its
+// files. What waits is refused with a retriable code: a partition of the same
+// name is another group. done runs when the group no longer serves.
+func (d *Data) Remove(id vsr.GroupID, done func()) {
+	g := d.groups[id]
+	if g == nil {
+		done()
+		return
+	}
+	g.gone = true
+	delete(d.groups, id)
+	queue := g.queue
+	g.queue = nil
+	for _, call := range queue {
+		call.refuse(galgo.CodeResourceNotFound)
+	}
+	d.log.Forget(id)
+	d.removeFiles(g)
+	done()
+}
+
+// add puts a group among those that are served.
+func (d *Data) add(s GroupSpec, machine *partition.Machine, c groupCheckpoint) *dataGroup {
+	g := &dataGroup{spec: s, machine: machine, head: c.head, synced: c, saved: c}
+	g.group = group[partition.Result]{
+		feed: &d.feed, sync: s.Sync, wake: func() { d.activate(g) },
+		apply: func(p *vsr.Prepare) partition.Result { return d.apply(g, p) },
+	}
+	d.groups[s.ID] = g
+	g.group.core = d.core(g, c.head)
+	return g
+}
+
+// core starts the consensus of a group whose log ends at head.
+func (d *Data) core(g *dataGroup, head vsr.Header) *vsr.Core {
+	return vsr.New(vsr.Config{
+		Cluster: d.cfg.Cluster, Group: g.spec.ID, Incarnation: g.spec.Incarnation,
+		Replica: d.cfg.Replica, Replicas: d.cfg.Replicas, Pipeline: d.cfg.Pipeline,
+	}, vsr.Recovered{Head: head.Op, HeadIdentity: head.Identity, HeadTimestamp: head.Timestamp, Commit: head.Op})
+}
+
+// Stats returns a group's figures, readable from any goroutine; nil if the group
+// is not here.
+func (d *Data) Stats(id vsr.GroupID) *partition.Stats {
+	if g := d.groups[id]; g != nil {
+		return g.machine.Stats()
+	}
+	return nil
+}
+
+// Idle reports whether nothing is under way, for a graceful stop.
+func (d *Data) Idle() bool {
+	return len(d.active) == 0 && d.jobs == 0 && !d.feed.busy && len(d.feed.waiting) == 0 && !d.ckpt.running
+}
+
+// Groups lists the groups of the shard in order.
+func (d *Data) Groups() []vsr.GroupID {
+	ids := make([]vsr.GroupID, 0, len(d.groups))
+	for id := range d.groups {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Tick passes one unit of time, some 10 ms.
+func (d *Data) Tick() {
+	d.feed.tick()
+	d.ckpt.tick()
+	d.resume()
+}
+
+// Close marks and closes the log. Nothing may be under way; segments need no
+// closing, the log has what they lack.
+func (d *Data) Close() error { return d.log.Close() }

@@ -1,0 +1,109 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+
+	"galgo/internal/disk"
+	"galgo/internal/partition"
+)
+
+// segmentRetryTicks is how long a group whose segment could not be written waits
+// before the next attempt: the log still has the batches.
+const segmentRetryTicks = 50
+
+// write starts the write of a group's segments that is due, if there is one.
+func (d *Data) write(g *dataGroup) {
+	if g.gone || g.pause > 0 {
+		return
+	}
+	if j := g.machine.NextWrite(false); j != nil {
+		d.run(g, j.Run, func(err error) { g.machine.WriteDone(j, err) })
+		return
+	}
+	if j := g.machine.NextRemove(); j != nil {
+		d.run(g, j.Run, func(err error) { g.machine.RemoveDone(j, err) })
+	}
+}
+
+// run gives a job of a group to the lane of the segments. done takes its outcome
+// on the loop, before anything else of the group is looked at.
+func (d *Data) run(g *dataGroup, job func() error, done func(error)) {
+	d.jobs++
+	d.cfg.Executor.Go(LaneSegments, job, func(err error) {
+		d.jobs--
+		done(err)
+		d.jobFailed(g, err)
+		if g.gone {
+			d.removeFiles(g)
+			return
+		}
+		d.activate(g)
+	})
+}
+
+func (d *Data) jobFailed(g *dataGroup, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, partition.ErrSync):
+		d.cfg.Fail(err)
+	default:
+		g.pause = segmentRetryTicks
+		d.paused = append(d.paused, g)
+		d.cfg.Note("segment not written; the log keeps the messages and it will be tried again", "group", g.spec.ID, "full", errors.Is(err, disk.ErrNoSpace), "err", err)
+	}
+}
+
+// resume counts down the pauses of the groups that wait for another attempt.
+func (d *Data) resume() {
+	kept := d.paused[:0]
+	for _, g := range d.paused {
+		if g.pause--; g.pause > 0 {
+			kept = append(kept, g)
+			continue
+		}
+		d.activate(g)
+	}
+	d.paused = kept
+}
+
+// removeFiles removes the directory of a deleted group. While a job of the group
+// is under way it waits: the completion comes back here.
+func (d *Data) removeFiles(g *dataGroup) {
+	j := g.machine.Remove()
+	if j == nil {
+		return
+	}
+	d.jobs++
+	d.cfg.Executor.Go(LaneSegments, j.Run, func(err error) {
+		d.jobs--
+		g.machine.RemoveDone(j, err)
+		if errors.Is(err, partition.ErrSync) {
+			d.cfg.Fail(err)
+		} else if err != nil {
+			d.cfg.Note("files of a deleted partition were not removed; the next start removes them", "group", g.spec.ID, "err", err)
+		}
+	})
+}
+
+// config is the machine's part of a group's specification.
+func (d *Data) config(s GroupSpec) partition.Config {
+	return partition.Config{
+		Group: uint64(s.ID), Incarnation: s.Incarnation, Stream: s.Stream, Topic: s.Topic, Partition: s.Partition,
+		Disk: d.cfg.Disk, Files: d.cfg.Files, TailBytes: d.cfg.TailBytes,
+		SegmentSize: s.SegmentSize, MessagesToSave: s.MessagesToSave, BytesToSave: s.BytesToSave, Preallocate: s.Preallocate,
+	}
+}
+
+// Create makes the group of a new partition. A group that is there already is
+// left alone: the metadata log may be applied again after a restart.
+func (d *Data) Create(s GroupSpec) {
+	if _, ok := d.groups[s.ID]; ok {
+		return
+	}
+	machine, err := partition.New(d.config(s))
+	if err != nil {
+		panic(fmt.Sprintf("shard: the metadata let pass what makes no partition: group %d: %v", s.ID, err))
+	}
+	d.add(s, machine, groupCheckpoint{})
+}

@@ -1,0 +1,143 @@
+package shard
+
+import (
+	"errors"
+
+	"galgo/internal/disk"
+	"galgo/internal/vsr"
+	"galgo/internal/wal"
+)
+
+// batchBytesMax bounds one write of the log in bytes of bodies. What is above it
+// waits for the next; a single larger body goes alone.
+const batchBytesMax = 16 << 20
+
+// retryTicksMax bounds the wait between attempts to write to a full disk.
+const retryTicksMax = 100
+
+// feeder is group commit: everything that the groups of a shard want durable
+// while one write is under way goes into the next, with one sync for all. There
+// is no timer; batches grow with the time that the disk takes.
+type feeder struct {
+	log  *wal.Log
+	exec Executor
+	fail func(error) // the log is beyond use: the node must stop
+
+	waiting  []appendJob
+	busy     bool
+	unmarked bool // something was written that no later record witnesses
+	idle     int  // ticks since the last write
+	noSpace  int  // attempts in a row that found the disk full
+	pause    int  // ticks until the next attempt
+}
+
+type appendJob struct {
+	rec  wal.Record
+	sync bool
+	done func()
+}
+
+// prepare queues a prepare of a group; done runs on the loop when the log holds
+// it: synced if sync, else written.
+func (f *feeder) prepare(p *vsr.Prepare, sync bool, done func()) {
+	f.append(wal.Record{Kind: wal.KindPrepare, Group: p.Group, Header: &p.Header, Body: p.Body}, sync, done)
+}
+
+func (f *feeder) append(rec wal.Record, sync bool, done func()) {
+	f.waiting = append(f.waiting, appendJob{rec: rec, sync: sync, done: done})
+}
+
+// full reports that the disk has no room: nothing new should be given an op.
+func (f *feeder) full() bool { return f.noSpace > 0 }
+
+// flush starts a write if something waits and none is under way.
+func (f *feeder) flush() {
+	if f.busy || len(f.waiting) == 0 || f.pause > 0 {
+		return
+	}
+	n, sync := f.batch()
+	recs := make([]wal.Record, n)
+	for i := range recs {
+		recs[i] = f.waiting[i].rec
+	}
+	f.busy, f.idle = true, 0
+	f.exec.Go(LaneLog, func() error { return f.log.Write(recs, sync) }, func(err error) { f.written(n, err) })
+}
+
+// batch says how many of the waiting records go into the next write, and
+// whether one of them needs the sync.
+func (f *feeder) batch() (n int, sync bool) {
+	bytes := 0
+	for n < len(f.waiting) && (n == 0 || bytes+len(f.waiting[n].rec.Body) <= batchBytesMax) {
+		bytes += len(f.waiting[n].rec.Body)
+		sync = sync || f.waiting[n].sync
+		n++
+	}
+	return n, sync
+}
+
+// written takes the completion of a write. Only a full disk is worth another
+// attempt: nothing of the batch is readable then. After any other failure no
+// later success could prove what this one lost (design rule 4).
+func (f *feeder) written(n int, err error) {
+	f.busy = false
+	switch {
+	case err == nil:
+		f.noSpace, f.unmarked = 0, true
+	case errors.Is(err, disk.ErrNoSpace) && !errors.Is(err, wal.ErrPoisoned):
+		f.noSpace++
+		f.pause = min(1<<min(f.noSpace, 7), retryTicksMax)
+		return
+	default:
+		f.fail(err)
+		return
+	}
+	done := make([]func(), n)
+	for i := range done {
+		done[i] = f.waiting[i].done
+	}
+	rest := copy(f.waiting, f.waiting[n:])
+	clear(f.waiting[rest:])
+	f.waiting = f.waiting[:rest]
+	for _, d := range done {
+		if d != nil {
+			d()
+		}
+	}
+}
+
+// markAfterTicks is how long the log stays idle before a witness of its last
+// write is added: until then rot of that write looks like a torn tail.
+const markAfterTicks = 2
+
+// tick passes one unit of time.
+func (f *feeder) tick() {
+	if f.pause > 0 {
+		f.pause--
+	}
+	if f.busy || len(f.waiting) > 0 || !f.unmarked {
+		return
+	}
+	if f.idle++; f.idle >= markAfterTicks {
+		f.mark()
+	}
+}
+
+func (f *feeder) mark() {
+	f.busy, f.unmarked, f.idle = true, false, 0
+	f.exec.Go(LaneLog, f.log.Mark, func(err error) {
+		f.busy = false
+		f.marked(err)
+	})
+}
+
+func (f *feeder) marked(err error) {
+	if err != nil && (!errors.Is(err, disk.ErrNoSpace) || errors.Is(err, wal.ErrPoisoned)) {
+		f.fail(err)
+	}
+}
+
+// reclaim frees what the checkpoints made superfluous.
+func (f *feeder) reclaim(done func(error)) {
+	f.exec.Go(LaneLog, f.log.Reclaim, done)
+}

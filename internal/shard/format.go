@@ -1,0 +1,220 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"galgo/internal/disk"
+	"galgo/internal/superblock"
+	"galgo/internal/wal"
+)
+
+// FormatConfig says whose a data directory is to be and how its logs are made.
+type FormatConfig struct {
+	Identity    superblock.Identity
+	Shards      int
+	WALFileSize int64
+	Salt        uint64
+}
+
+// Format makes an empty data directory one of this node, or checks that it is
+// one. FORMAT is written last: where it exists, superblock and logs were durable
+// before it, so whichever is missing later was lost. Without it nothing was ever
+// acknowledged, and formatting that was cut short is done again; but not where
+// there is anything to lose.
+func Format(d disk.Disk, cfg FormatConfig) error {
+	id, err := superblock.ReadIdentity(d)
+	switch {
+	case errors.Is(err, superblock.ErrIdentityAbsent):
+		return format(d, cfg)
+	case err != nil:
+		return err
+	}
+	if err := id.Check(cfg.Identity.Cluster, cfg.Identity.Replica, cfg.Identity.ReplicaCount); err != nil {
+		return err
+	}
+	return checkFormatted(d, cfg)
+}
+
+// format lays out the directory. Every step may find itself done.
+func format(d disk.Disk, cfg FormatConfig) error {
+	if err := checkVirgin(d, cfg); err != nil {
+		return err
+	}
+	dirs := []string{metadataDir, metadataLogDir, metadataSnapshotDir, groupsDir}
+	for i := range cfg.Shards {
+		dirs = append(dirs, logDir(uint32(i)), shardDir(uint32(i))+"/checkpoint")
+	}
+	for _, dir := range dirs {
+		if err := d.MkdirAll(dir); err != nil {
+			return fmt.Errorf("format: %w", err)
+		}
+	}
+	if err := firstSuperblock(d, cfg.Identity); err != nil {
+		return fmt.Errorf("format: %w", err)
+	}
+	shards := []uint32{metadataShard}
+	for i := range cfg.Shards {
+		shards = append(shards, uint32(i))
+	}
+	for _, s := range shards {
+		if err := firstLog(d, cfg, s); err != nil {
+			return fmt.Errorf("format: %w", err)
+		}
+	}
+	if err := superblock.WriteIdentity(d, cfg.Identity); err != nil {
+		return fmt.Errorf("format: %w", err)
+	}
+	return nil
+}
+
+func logDir(shard uint32) string {
+	if shard == metadataShard {
+		return metadataLogDir
+	}
+	return shardDir(shard) + "/wal"
+}
+
+func firstSuperblock(d disk.Disk, id superblock.Identity) error {
+	store, err := superblock.Open(d, metadataDir)
+	if err != nil {
+		return err
+	}
+	switch outcome := store.Latest(); outcome.Kind {
+	case superblock.Unreadable:
+		return outcome.Err(metadataDir)
+	case superblock.Present:
+		return nil
+	}
+	first := superblock.State{Cluster: id.Cluster, Replica: id.Replica, ReplicaCount: id.ReplicaCount}
+	return store.Write(first.Append(nil))
+}
+
+func firstLog(d disk.Disk, cfg FormatConfig, shard uint32) error {
+	log, _, err := wal.Open(d, logDir(shard), wal.Options{
+		FileSize: cfg.WALFileSize, Salt: cfg.Salt, Cluster: cfg.Identity.Cluster, Replica: cfg.Identity.Replica, Shard: shard,
+	})
+	if err != nil {
+		return err
+	}
+	return log.Close()
+}
+
+// checkVirgin refuses to format a directory that holds what a node has done.
+func checkVirgin(d disk.Disk, cfg FormatConfig) error {
+	lost := func(what string) error {
+		return fmt.Errorf("%w: %s; restore FORMAT from a copy of this directory, or use an empty directory", ErrFormatLost, what)
+	}
+	for _, dir := range []string{metadataSnapshotDir, groupsDir} {
+		names, err := namesIn(d, dir)
+		if err != nil {
+			return err
+		}
+		if len(names) > 0 {
+			return lost(dir + "/" + names[0] + " exists")
+		}
+	}
+	if err := checkVirginSuperblock(d, cfg.Identity, lost); err != nil {
+		return err
+	}
+	return checkVirginLogs(d, cfg, lost)
+}
+
+// checkVirginSuperblock: a superblock that is not the first one means a life.
+func checkVirginSuperblock(d disk.Disk, id superblock.Identity, lost func(string) error) error {
+	if _, err := d.List(metadataDir); errors.Is(err, disk.ErrNotExist) {
+		return nil
+	}
+	store, err := superblock.Open(d, metadataDir)
+	if err != nil {
+		return err
+	}
+	outcome := store.Latest()
+	if outcome.Kind == superblock.Present {
+		first := superblock.State{Cluster: id.Cluster, Replica: id.Replica, ReplicaCount: id.ReplicaCount}
+		if string(outcome.Payload) != string(first.Append(nil)) {
+			return lost("the superblock is not that of a new node")
+		}
+	}
+	return outcome.Err(metadataDir)
+}
+
+// checkVirginLogs: logs are made after the superblock and hold nothing before
+// FORMAT is written.
+func checkVirginLogs(d disk.Disk, cfg FormatConfig, lost func(string) error) error {
+	dirs, err := logDirs(d)
+	if err != nil {
+		return err
+	}
+	for _, dir := range dirs {
+		records := 0
+		err := wal.Inspect(d, dir, func(i wal.Item) error {
+			if i.Record && i.Kind != 0 && i.Kind != wal.KindMark {
+				records++
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, disk.ErrNotExist) {
+			return err
+		}
+		if records > 0 {
+			return lost(dir + " holds records")
+		}
+	}
+	return nil
+}
+
+// logDirs lists the log directories that exist.
+func logDirs(d disk.Disk) ([]string, error) {
+	dirs := []string{metadataLogDir}
+	names, err := namesIn(d, "shards")
+	for _, n := range names {
+		dirs = append(dirs, "shards/"+n+"/wal")
+	}
+	return dirs, err
+}
+
+// checkFormatted refuses a formatted directory from which something is missing.
+func checkFormatted(d disk.Disk, cfg FormatConfig) error {
+	names, err := namesIn(d, "shards")
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, n := range names {
+		if _, err := strconv.ParseUint(n, 10, 32); err == nil {
+			found++
+		}
+	}
+	if found != cfg.Shards {
+		return fmt.Errorf("%w: the data directory has %d, the configuration says %d; set system.shards to %d", ErrShardsChanged, found, cfg.Shards, found)
+	}
+	dirs := []string{metadataLogDir}
+	for i := range cfg.Shards {
+		dirs = append(dirs, logDir(uint32(i)))
+	}
+	for _, dir := range dirs {
+		names, err := namesIn(d, dir)
+		if err != nil {
+			return err
+		}
+		if len(names) == 0 {
+			return fmt.Errorf("%w: %s has no files; restore it, or rebuild this replica from its peers", ErrLogLost, dir)
+		}
+	}
+	return nil
+}
+
+// namesIn lists a directory; one that does not exist is empty.
+func namesIn(d disk.Disk, dir string) ([]string, error) {
+	entries, err := d.List(dir)
+	if err != nil && !errors.Is(err, disk.ErrNotExist) {
+		return nil, fmt.Errorf("list %s: %w", dir, err)
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name
+	}
+	return names, nil
+}

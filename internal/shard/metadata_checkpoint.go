@@ -1,0 +1,135 @@
+package shard
+
+import (
+	"fmt"
+
+	"galgo/internal/superblock"
+	"galgo/internal/vsr"
+)
+
+// snapshotsKept is the number of checkpoint generations left on disk.
+const snapshotsKept = 2
+
+// Backoff of a checkpoint that failed, in ticks; and the number of failures in a
+// row after which the superblock counts as wedged and the node stops.
+const (
+	checkpointRetryTicksMax = 100
+	checkpointFailuresMax   = 120
+)
+
+// metadataCheckpoint keeps the state of the machine in a file so that the log
+// below it can go. Three phases in one order (storage.md §6.7): the snapshot is
+// durable; the superblock names it; the log's prefix is released. A crash or a
+// failure between two of them leaves the log longer than it need be and nothing
+// else. Commits go on meanwhile: the view that is encoded never changes.
+type metadataCheckpoint struct {
+	store superblock.Store
+	state superblock.State // as last written; pairing included
+	head  vsr.Header       // header of the last applied op: the commit point
+
+	op       vsr.Op // of the last complete checkpoint
+	bytes    int64  // of log since then
+	running  bool
+	failures int
+	pause    int // ticks until the next attempt
+}
+
+func (k *metadataCheckpoint) note(p *vsr.Prepare) {
+	k.head = p.Header
+	k.bytes += int64(len(p.Body)) + vsr.HeaderSize
+}
+
+func (k *metadataCheckpoint) tick() {
+	if k.pause > 0 {
+		k.pause--
+	}
+}
+
+// maybeCheckpoint starts one if it is due by ops or by bytes.
+func (m *Metadata) maybeCheckpoint() {
+	k := &m.ckpt
+	ops := uint64(m.group.core.CommitMin() - k.op)
+	due := ops > 0 && (ops+m.cfg.CheckpointMargin >= m.cfg.CheckpointSlots || k.bytes >= m.cfg.CheckpointBytes)
+	if due && !k.running && k.pause == 0 {
+		m.Checkpoint(func(error) {})
+	}
+}
+
+// Checkpoint takes one now, unless one is under way or nothing has changed.
+// done is called on the loop.
+func (m *Metadata) Checkpoint(done func(error)) {
+	k := &m.ckpt
+	if k.running || m.group.core.CommitMin() == k.op {
+		done(nil)
+		return
+	}
+	k.running = true
+	head, view, bytes := k.head, m.machine.View(), k.bytes
+	var sum [16]byte
+	m.cfg.Executor.Go(LaneCheckpoint, func() (err error) {
+		sum, err = writeMetadataSnapshot(m.cfg, head, view)
+		return err
+	}, func(err error) {
+		if err != nil {
+			m.checkpointDone(fmt.Errorf("metadata checkpoint at op %d: %w", head.Op, err), done)
+			return
+		}
+		m.pair(head.Op, sum, bytes, done)
+	})
+}
+
+// pair is the second phase: the superblock names the snapshot.
+func (m *Metadata) pair(op vsr.Op, sum [16]byte, bytes int64, done func(error)) {
+	k := &m.ckpt
+	next := k.state
+	next.CommitMax = max(next.CommitMax, uint64(m.group.core.CommitMin()))
+	next.CheckpointOp, next.CheckpointSum = uint64(op), sum
+	m.cfg.Executor.Go(LaneCheckpoint, func() error { return k.store.Write(next.Append(nil)) }, func(err error) {
+		if err != nil {
+			m.checkpointDone(fmt.Errorf("metadata checkpoint at op %d: superblock: %w", op, err), done)
+			return
+		}
+		k.state, k.op, k.bytes = next, op, k.bytes-bytes
+		m.release(op, done)
+	})
+}
+
+// release is the third phase: the log below the checkpoint may go.
+func (m *Metadata) release(op vsr.Op, done func(error)) {
+	m.log.Release(vsr.MetadataGroup, op)
+	m.feed.reclaim(func(err error) {
+		if err != nil {
+			m.checkpointDone(fmt.Errorf("metadata checkpoint at op %d: log: %w", op, err), done)
+			return
+		}
+		m.cfg.Executor.Go(LaneCheckpoint, func() error { return pruneMetadataSnapshots(m.cfg) }, func(err error) {
+			m.checkpointDone(err, done)
+		})
+	})
+}
+
+func (m *Metadata) checkpointDone(err error, done func(error)) {
+	k := &m.ckpt
+	k.running = false
+	if err == nil {
+		k.failures = 0
+		done(nil)
+		return
+	}
+	k.failures++
+	k.pause = min(1<<min(k.failures, 7), checkpointRetryTicksMax)
+	m.cfg.Note("checkpoint failed; the log grows until one succeeds", "attempt", k.failures, "err", err)
+	if k.failures >= checkpointFailuresMax {
+		m.cfg.Fail(fmt.Errorf("%w: %w", ErrCheckpointWedged, err))
+	}
+	done(err)
+}
+
+// Sections of a metadata snapshot.
+const (
+	sectionHead    = 1 // the header of the op that the snapshot covers
+	sectionState   = 2
+	sectionClients = 3
+)
+
+const sectionVersion = 1
