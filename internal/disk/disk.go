@@ -74,8 +74,9 @@ type Disk interface {
 	// List returns the entries of a directory sorted by name; ErrNotExist
 	// when there is no such directory.
 	List(dir string) ([]Entry, error)
-	// MkdirAll makes a directory and its parents and syncs every parent that
-	// got a new entry, so the directories themselves survive a power loss.
+	// MkdirAll makes a directory and its parents. When it returns nil all of
+	// them survive a power loss, also those that it found: a process killed
+	// between making one and syncing its parent may have left it in doubt.
 	MkdirAll(dir string) error
 	// SyncDir makes creations, renames and removals in dir survive a power loss.
 	SyncDir(dir string) error

@@ -63,17 +63,24 @@ func OpenOS(dir string) (*OS, error) {
 
 // makeRoot makes dir and its missing parents, and syncs what got a new entry.
 func makeRoot(dir string) error {
+	parent := filepath.Dir(dir)
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		// Best effort, in case a process that made it was killed before the
+		// sync: a parent that is not ours may be unreadable to us.
+		syncPath(parent)
 		return err
 	}
-	parent := filepath.Dir(dir)
 	if err := makeRoot(parent); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	d, err := os.Open(parent)
+	return syncPath(parent)
+}
+
+func syncPath(dir string) error {
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -229,21 +236,26 @@ func (d *OS) mkdirAll(name string) error {
 	if name == "." {
 		return nil
 	}
-	info, err := d.root.Stat(name)
-	if err == nil && !info.IsDir() {
-		return unix.ENOTDIR
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	parent := path.Dir(name)
 	if err := d.mkdirAll(parent); err != nil {
 		return err
 	}
-	if err := d.root.Mkdir(name, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	err := d.root.Mkdir(name, dirMode)
+	if errors.Is(err, fs.ErrExist) {
+		err = d.wantDir(name)
+	}
+	if err != nil {
 		return err
 	}
 	return d.syncDir(parent)
+}
+
+func (d *OS) wantDir(name string) error {
+	info, err := d.root.Stat(name)
+	if err == nil && !info.IsDir() {
+		return unix.ENOTDIR
+	}
+	return err
 }
 
 // SyncDir implements Disk.

@@ -46,7 +46,7 @@ func (d *Disk) Bytes(name string) []byte {
 func (d *Disk) Put(name string, content []byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.mkdirs(splitDir(name)); err != nil {
+	if err := d.mkdirs(splitDir(name), true); err != nil {
 		panic(fmt.Sprintf("memdisk: put %s: %v", name, err))
 	}
 	dir, base, err := d.parent(name)

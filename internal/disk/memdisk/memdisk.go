@@ -257,18 +257,20 @@ func (d *Disk) MkdirAll(name string) error {
 	if name == "." {
 		parts = nil
 	}
+	sync := true
 	if v.err != nil {
-		parts = parts[:v.part(int64(len(parts)))]
+		parts, sync = parts[:v.part(int64(len(parts)))], v.happens()
 	}
-	if err := d.mkdirs(parts); err != nil && v.err == nil {
+	if err := d.mkdirs(parts, sync); err != nil && v.err == nil {
 		return wrap(OpMkdirAll, name, err)
 	}
 	return v.err
 }
 
-func (d *Disk) mkdirs(parts []string) error {
+// mkdirs syncs each parent, the last one only if syncLast.
+func (d *Disk) mkdirs(parts []string, syncLast bool) error {
 	dir := d.root
-	for _, base := range parts {
+	for i, base := range parts {
 		child := dir.live[base]
 		if child != nil && !child.isDir {
 			return errNotDir
@@ -277,6 +279,8 @@ func (d *Disk) mkdirs(parts []string) error {
 			child = newDir()
 			dir.live[base] = child
 			d.recordName(nameChange{kind: nameCreated, node: child, dir: dir, name: base})
+		}
+		if syncLast || i < len(parts)-1 {
 			d.syncNames(dir)
 		}
 		dir = child

@@ -162,6 +162,27 @@ func TestMkdirAllIsDurable(t *testing.T) {
 	}
 }
 
+// A crash may leave a directory that was made and not synced; MkdirAll of one
+// that exists makes it durable all the same.
+func TestMkdirAllThatCrashed(t *testing.T) {
+	doubtful := 0
+	for seed := range uint64(100) {
+		d := memdisk.CrashAt(1, rng(seed))
+		d.MkdirAll("a/b")
+		after := d.Kill()
+		if len(after.Names()) != len(after.Clone().PowerLoss(nil).Names()) {
+			doubtful++
+		}
+		must(t, after.MkdirAll("a/b"))
+		if got := fmt.Sprint(after.PowerLoss(nil).Names()); got != "[a a/b]" {
+			t.Fatalf("seed %d: made again, and after a power loss: %s", seed, got)
+		}
+	}
+	if doubtful == 0 {
+		t.Fatal("a crash never left a directory in doubt")
+	}
+}
+
 func TestSectorsTear(t *testing.T) {
 	d := memdisk.New(memdisk.Options{})
 	f := newFile(t, d, "a", strings.Repeat("o", 3*disk.Sector))
