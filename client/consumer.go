@@ -1,0 +1,154 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"galgo"
+)
+
+// Defaults of a Consumer.
+const (
+	pollCountDefault    = 1000
+	pollIntervalDefault = 100 * time.Millisecond
+	pollDelayMin        = time.Millisecond
+)
+
+// CommitMode says when a Consumer stores its offset on the server.
+type CommitMode uint8
+
+// The modes. In all of them a message may be delivered again after a crash, and
+// none is skipped.
+const (
+	// CommitOnNext stores the offset of a batch when the next one is asked for,
+	// and when Run ends: by then the batch was processed.
+	CommitOnNext CommitMode = iota
+	// CommitManually leaves it to Commit.
+	CommitManually
+)
+
+// ConsumerSpec says what a Consumer reads.
+type ConsumerSpec struct {
+	Consumer  galgo.Consumer
+	Stream    galgo.Identifier
+	Topic     galgo.Identifier
+	Partition uint32
+	// Start is where to begin; the zero value is galgo.FromNext: behind the stored
+	// offset, or at the first message if none is stored.
+	Start  galgo.PollingStrategy
+	Commit CommitMode
+	// Count bounds the messages of a batch; 0 is 1000.
+	Count uint32
+	// PollInterval is the longest pause between polls that find nothing; 0 is 100 ms.
+	// Pauses start at 1 ms and double.
+	PollInterval time.Duration
+}
+
+// Consumer reads the messages of one partition in order. It is for one goroutine.
+type Consumer struct {
+	client   *Client
+	spec     ConsumerSpec
+	strategy galgo.PollingStrategy
+	batch    Batch
+	position uint64 // of the last message delivered, if anything was
+	dirty    bool   // position is not stored yet
+}
+
+// NewConsumer makes a consumer. It does nothing until its first Next.
+func (c *Client) NewConsumer(spec ConsumerSpec) *Consumer {
+	if spec.Start == (galgo.PollingStrategy{}) {
+		spec.Start = galgo.FromNext()
+	}
+	if spec.Count == 0 {
+		spec.Count = pollCountDefault
+	}
+	if spec.PollInterval <= 0 {
+		spec.PollInterval = pollIntervalDefault
+	}
+	return &Consumer{client: c, spec: spec, strategy: spec.Start}
+}
+
+// Next returns the next batch, which has at least one message. It waits until there
+// is one or ctx ends. The batch is good until the next call of Next.
+func (k *Consumer) Next(ctx context.Context) (*Batch, error) {
+	if k.spec.Commit == CommitOnNext {
+		if err := k.Commit(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for delay := pollDelayMin; ; delay = min(2*delay, k.spec.PollInterval) {
+		if err := k.poll(ctx); err != nil {
+			return nil, err
+		}
+		if k.batch.Len() > 0 {
+			k.advance()
+			return &k.batch, nil
+		}
+		if err := sleep(ctx, min(delay, k.spec.PollInterval)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (k *Consumer) poll(ctx context.Context) error {
+	return k.client.PollInto(ctx, PollRequest{
+		Consumer: k.spec.Consumer, Stream: k.spec.Stream, Topic: k.spec.Topic, Partition: k.spec.Partition,
+		Strategy: k.strategy, Count: k.spec.Count,
+	}, &k.batch)
+}
+
+// advance goes on by offset: what was delivered does not depend on what was stored.
+func (k *Consumer) advance() {
+	k.position, k.dirty = k.batch.LastOffset(), true
+	k.strategy = galgo.FromOffset(k.position + 1)
+}
+
+// Commit stores the offset of the last message of the last batch, unless it is
+// stored already or there was none.
+func (k *Consumer) Commit(ctx context.Context) error {
+	if !k.dirty {
+		return nil
+	}
+	if err := k.CommitOffset(ctx, k.position); err != nil {
+		return err
+	}
+	k.dirty = false
+	return nil
+}
+
+// CommitOffset stores an offset, as when a batch was processed in part.
+func (k *Consumer) CommitOffset(ctx context.Context, offset uint64) error {
+	return k.client.StoreOffset(ctx, k.spec.Consumer, k.spec.Stream, k.spec.Topic, k.spec.Partition, offset)
+}
+
+// Run hands every message to handle until that returns an error, which Run returns,
+// or ctx ends. Messages alias memory that is used again: handle copies what it keeps.
+// With CommitOnNext what was handled is committed before Run returns, also a batch
+// handled in part; that takes 2 s at most if ctx has ended.
+func (k *Consumer) Run(ctx context.Context, handle func(context.Context, galgo.Message) error) error {
+	for {
+		b, err := k.Next(ctx)
+		if err != nil {
+			return k.stop(ctx, err)
+		}
+		handled, any := uint64(0), false
+		for m := range b.Messages() {
+			if err := handle(ctx, m); err != nil {
+				k.position, k.dirty = handled, any
+				k.strategy = galgo.FromOffset(m.Offset) // it was not handled: it comes again
+				return k.stop(ctx, err)
+			}
+			handled, any = m.Offset, true
+		}
+	}
+}
+
+func (k *Consumer) stop(ctx context.Context, cause error) error {
+	if k.spec.Commit != CommitOnNext || !k.dirty {
+		return cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = k.Commit(ctx) // the cause matters more, and what is not committed comes again
+	return cause
+}
