@@ -33,9 +33,9 @@ type group struct {
 	state   where
 	live    int64 // bytes of entries
 
-	// begun: a prepare, truncation, reset or floor was seen, so the next op is known.
-	// orphan: what came before the first op seen is gone, and no floor has said
-	// yet that it may be. That happens in Open only.
+	// begun: an op or a reset was seen, so the next op is known. orphan: what came
+	// before the first op seen is gone, and no floor has said yet that it may be.
+	// That happens in Open only.
 	begun, orphan bool
 
 	// bornFile is the file of op 1, and floorFile that of the newest reset or
@@ -88,9 +88,10 @@ func extends(h *vsr.Header, op vsr.Op, id vsr.Identity) error {
 }
 
 // admit checks a prepare that is read in Open. The files that held what came
-// before the first op seen may have been freed.
+// before the first op seen may have been freed; so may what lies between a floor
+// and that op.
 func (g *group) admit(h *vsr.Header) error {
-	if g.begun || h.Op <= 1 {
+	if g.begun || h.Op <= g.base+1 {
 		return extends(h, g.last(), g.lastID())
 	}
 	g.base, g.baseID, g.baseAt, g.orphan = h.Op-1, h.Parent, where{}, true
@@ -99,7 +100,7 @@ func (g *group) admit(h *vsr.Header) error {
 
 // admitCut checks a truncation that is read in Open.
 func (g *group) admitCut(op vsr.Op) error {
-	if g.begun && (op > g.last() || op < g.base && !g.orphan) {
+	if g.begun && op > g.last() || op < g.base && !g.orphan {
 		return fmt.Errorf("%w: op %d of %d..%d", errCut, op, g.base, g.last())
 	}
 	return nil
@@ -122,7 +123,7 @@ func (g *group) push(h *vsr.Header, at where) {
 func (g *group) cut(op vsr.Op) {
 	switch {
 	case !g.begun:
-		g.orphan = g.orphan || op > 0
+		g.orphan = g.orphan || op > g.base
 	case op < g.base && !g.orphan:
 		panic(fmt.Sprintf("wal: group %d: truncate to op %d, below the released op %d", g.id, op, g.base))
 	case op < g.base: // even the first op seen is dead
@@ -153,13 +154,15 @@ func (g *group) admitFloor(h *vsr.Header) error {
 // says nothing new: a later one follows, or the group was released further while
 // this one was being written.
 func (g *group) floor(h *vsr.Header, at where) {
-	if g.begun && h.Op < g.base {
+	if h.Op < g.base {
 		return
 	}
-	if g.begun {
+	begun := g.begun
+	if begun {
 		g.keepAbove(h.Op)
 	}
 	g.rebase(h, at)
+	g.begun = begun
 }
 
 // reset makes h the commit point with nothing above it.

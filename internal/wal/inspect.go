@@ -29,11 +29,11 @@ type Item struct {
 }
 
 // Inspect reads the log in dir without changing it and shows what it finds to
-// visit, in order: each file, then its records. After damage it goes on with
-// what can still be read. It returns the problems that Open would refuse with,
+// visit: the files, then the records in order. After damage it goes on with what
+// can still be read. It returns the problems that Open would refuse with,
 // joined; an error of visit ends it.
 func Inspect(d disk.Disk, dir string, visit func(Item) error) error {
-	in := inspector{d: d, l: &Log{dir: dir, groups: map[vsr.GroupID]*group{}}, visit: visit}
+	in := inspector{l: &Log{dir: dir, groups: map[vsr.GroupID]*group{}}, visit: visit}
 	names, err := listDir(d, dir)
 	if err != nil {
 		return err
@@ -54,39 +54,39 @@ func Inspect(d disk.Disk, dir string, visit func(Item) error) error {
 }
 
 type inspector struct {
-	d        disk.Disk
 	l        *Log
 	visit    func(Item) error
-	unread   []Item // files that could not be opened
+	files    []Item
 	problems []error
-	states   map[vsr.GroupID][]byte
 }
 
 // openFiles opens what it can. The first readable file says whose log it is.
 func (in *inspector) openFiles(d disk.Disk, sequences []uint64) {
 	l := in.l
 	for i, sequence := range sequences {
+		it := Item{File: l.fileName(sequence, fileSuffix), At: Position{File: sequence}}
 		if i > 0 && sequence != sequences[i-1]+1 {
 			in.problems = append(in.problems, l.missing(sequences[i-1]+1, sequence-1, fmt.Sprintf("file %d is there", sequence)))
 		}
-		f, err := openFile(d, l.fileName(sequence, fileSuffix))
+		f, err := openFile(d, it.File)
+		if err == nil {
+			if len(l.files) == 0 {
+				l.o.Cluster, l.o.Replica, l.o.Shard = f.cluster, f.replica, f.shard
+			}
+			it.Size = f.size
+			l.files = append(l.files, f)
+			err = l.checkOwner(f, sequence)
+		}
 		if err != nil {
-			in.problems = append(in.problems, err)
-			in.unread = append(in.unread, Item{File: l.fileName(sequence, fileSuffix), At: Position{File: sequence}, Problem: err})
-			continue
-		}
-		if len(l.files) == 0 {
-			l.o.Cluster, l.o.Replica, l.o.Shard = f.cluster, f.replica, f.shard
-		}
-		l.files = append(l.files, f)
-		if err := l.checkOwner(f, sequence); err != nil {
+			it.Problem = err
 			in.problems = append(in.problems, err)
 		}
+		in.files = append(in.files, it)
 	}
 }
 
 func (in *inspector) run() error {
-	for _, it := range in.unread {
+	for _, it := range in.files {
 		if err := in.visit(it); err != nil {
 			return err
 		}
@@ -94,40 +94,18 @@ func (in *inspector) run() error {
 	if len(in.l.files) == 0 {
 		return nil
 	}
-	in.states = map[vsr.GroupID][]byte{}
+	states := map[vsr.GroupID][]byte{}
 	var stopped error
 	s := newScanner(in.l.files, in.l.o.Cluster, func(f *file, r *record) error {
-		if err := in.l.replay(f, r, in.states); err != nil {
+		if err := in.l.replay(f, r, states); err != nil {
 			return err
 		}
-		if stopped == nil {
-			stopped = in.visitRecord(f, r)
-		}
+		stopped = in.visitRecord(f, r)
 		return stopped
 	})
-	shown := 0
-	showFiles := func(upTo int) error {
-		for ; shown <= upTo && shown < len(in.l.files); shown++ {
-			f := in.l.files[shown]
-			if err := in.visit(Item{File: f.name, At: Position{File: f.sequence}, Size: f.size}); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	visit := s.visit
-	s.visit = func(f *file, r *record) error {
-		if stopped == nil {
-			stopped = showFiles(int(f.sequence - in.l.files[0].sequence))
-		}
-		return visit(f, r)
-	}
 	index, flt, err := s.walk()
 	if stopped != nil || err != nil {
 		return errors.Join(stopped, err)
-	}
-	if err := showFiles(len(in.l.files) - 1); err != nil {
-		return err
 	}
 	return in.end(s, index, flt)
 }

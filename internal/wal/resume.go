@@ -22,9 +22,12 @@ func (l *Log) resume(s *scanner, v verdict) error {
 	} else {
 		err = l.rewriteMarks()
 	}
+	if err != nil {
+		return err
+	}
 	l.synced = Position{l.cur.sequence, l.end}
 	l.carried = l.witness
-	return err
+	return nil
 }
 
 // rewriteMarks writes the marks that end the log anew, if any. Everything before
@@ -82,10 +85,11 @@ func (l *Log) replaceTail(s *scanner, v verdict) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("wal: replace the tail of %s: %w", old.name, err)
 	}
-	if l.cur, err = l.place(temp, old.fileHeader); err != nil {
+	placed, err := l.place(temp, old.fileHeader)
+	if err != nil {
 		return err
 	}
-	l.files[v.index] = l.cur
+	l.cur, l.files[v.index] = placed, placed
 	return old.f.Close()
 }
 
@@ -94,7 +98,11 @@ func (l *Log) replaceTail(s *scanner, v verdict) error {
 func (l *Log) takeTemp(temp string, size int64) (disk.File, error) {
 	n := len(l.spares) - 1
 	if n < 0 || l.spares[n].size != size {
-		return l.createTemp(temp, size)
+		f, err := l.createTemp(temp, size)
+		if err != nil {
+			return nil, fmt.Errorf("%w; the tail of %s has to be copied before the log can be used: make room for %d bytes and start again", err, l.cur.name, size)
+		}
+		return f, nil
 	}
 	spare := l.spares[n]
 	l.spares = l.spares[:n]
