@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -153,5 +152,3 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 func background() context.Context { return context.Background() }
-
-func number(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
