@@ -27,7 +27,7 @@ type Config struct {
 }
 
 // Root holds the credentials of the first user, used only while there is no user
-// at all. Both are set or both are empty; empty means the server makes up a password.
+// at all. Both are set or both are empty; the server decides what empty means.
 type Root struct {
 	Username string // 3 to 50 bytes
 	Password string // 3 to 100 bytes, secret
@@ -49,7 +49,7 @@ type Transport struct {
 // System is about the process as a whole.
 type System struct {
 	Path         string   // the data directory
-	MemoryBudget ByteSize // for buffers, tails and queues of the whole server; 0: no limit
+	MemoryBudget ByteSize // requests and polled messages held for all connections
 	Shards       int      // loops that share the partitions
 	Runtime      Runtime
 	Logging      Logging
@@ -133,8 +133,8 @@ type MessageBus struct {
 // Limits bounds what clients may make the server hold.
 type Limits struct {
 	Connections           int      // open client connections
-	RequestsPerConnection int      // requests of one connection in flight; beyond, its socket is not read
-	BytesPerConnection    ByteSize // the same in bytes of requests and replies
+	RequestsPerConnection int      // sends and offset writes of one connection in flight; beyond, its socket is not read
+	BytesPerConnection    ByteSize // the same in bytes
 	LoginConcurrency      int      // password hashes computed at a time
 }
 

@@ -111,7 +111,7 @@ var others = map[string]string{
 	"metadata.clients_table_max":             "2",
 	"partition.prepare_queue_depth":          "127",
 	"partition.durability":                   "memory",
-	"partition.tail_bytes":                   "0 B",
+	"partition.tail_bytes":                   "1 MiB",
 	"cluster.enabled":                        "true",
 	"cluster.name":                           "orders",
 	"replica_id":                             "2",

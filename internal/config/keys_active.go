@@ -19,7 +19,7 @@ var generalKeys = []key{
 	{name: "root.username", def: "", env: true, at: func(c *Config) any { return &c.Root.Username },
 		help: "name of the first user, 3 to 50 bytes; used only while there is no user"},
 	{name: "root.password", def: "", env: true, secret: true, at: func(c *Config) any { return &c.Root.Password },
-		help: "its password, 3 to 100 bytes; without it the server makes one up and shows it once"},
+		help: "its password, 3 to 100 bytes"},
 }
 
 var transportKeys = []key{
@@ -44,9 +44,9 @@ var transportKeys = []key{
 	{name: "limits.connections", def: "8192", min: "1", max: "1000000", at: func(c *Config) any { return &c.Limits.Connections },
 		help: "client connections open at a time; more are closed at once"},
 	{name: "limits.requests_per_connection", def: "256", min: "1", max: "65536", at: func(c *Config) any { return &c.Limits.RequestsPerConnection },
-		help: "requests of one connection in flight; beyond, its socket is not read"},
+		help: "sends and offset writes of one connection in flight; beyond, its socket is not read"},
 	{name: "limits.bytes_per_connection", def: "128 MiB", min: "64 KiB", max: "16 GiB", at: func(c *Config) any { return &c.Limits.BytesPerConnection },
-		help: "bytes of one connection in flight, requests and replies; at least the largest frame"},
+		help: "the same in bytes; at least the largest frame"},
 	{name: "limits.login_concurrency", def: "2", min: "1", max: "256", at: func(c *Config) any { return &c.Limits.LoginConcurrency },
 		help: "password hashes computed at a time; each takes memory and a core"},
 	{name: "heartbeat.enabled", def: "true", at: func(c *Config) any { return &c.Heartbeat.Enabled },
@@ -60,8 +60,8 @@ var transportKeys = []key{
 var systemKeys = []key{
 	{name: "system.path", def: "local_data", check: checkPath, at: func(c *Config) any { return &c.System.Path },
 		help: "the data directory"},
-	{name: "system.memory_budget", def: "2 GiB", check: checkBudget, at: func(c *Config) any { return &c.System.MemoryBudget },
-		help: "bytes for buffers, tails and queues of the whole server; 0: no limit"},
+	{name: "system.memory_budget", def: "2 GiB", min: "64 MiB", max: "1 TiB", at: func(c *Config) any { return &c.System.MemoryBudget },
+		help: "bytes of requests and of polled messages held for all connections together; when spent, no socket is read"},
 	{name: "system.shards", def: "1", min: "1", max: "1024", at: func(c *Config) any { return &c.System.Shards },
 		help: "loops that share the partitions, each with a log of its own"},
 	{name: "system.runtime.path", def: "runtime", check: checkBelow, at: func(c *Config) any { return &c.System.Runtime.Path },
@@ -101,8 +101,8 @@ var storageKeys = []key{
 		help: "operations in flight in one partition"},
 	{name: "partition.durability", def: DurabilityFsync, oneOf: []string{DurabilityFsync, DurabilityMemory}, at: func(c *Config) any { return &c.Partition.Durability },
 		help: "what an acknowledgement means for topics that do not say: fsync, synced by a quorum; memory, received by one"},
-	{name: "partition.tail_bytes", def: "16 MiB", max: "16 GiB", at: func(c *Config) any { return &c.Partition.TailBytes },
-		help: "newest batches of a partition that are kept in memory for readers, within system.memory_budget"},
+	{name: "partition.tail_bytes", def: "4 MiB", min: "64 KiB", max: "1 GiB", at: func(c *Config) any { return &c.Partition.TailBytes },
+		help: "newest batches of each partition that are kept in memory for readers, beside system.memory_budget"},
 }
 
 // levels are the values of system.logging.level, least output first.
@@ -186,16 +186,6 @@ const walPage = 4096
 func checkPages(text string) error {
 	if size, err := ParseSize(text); err != nil || size%walPage != 0 {
 		return errors.New("want a multiple of 4 KiB")
-	}
-	return nil
-}
-
-// budgetMin is the least a server with the smallest settings can work in.
-const budgetMin = 64 * MiB
-
-func checkBudget(text string) error {
-	if size, err := ParseSize(text); err != nil || size != 0 && size < budgetMin {
-		return errors.New("want 0 or at least " + budgetMin.String())
 	}
 	return nil
 }

@@ -46,8 +46,10 @@ const markdownValues = `
 ## The root user
 
 ` + "`GALGO_ROOT_USERNAME` and `GALGO_ROOT_PASSWORD`" + ` (or ` + "`IGGY_…`" + `) name the first user, which is created only while there is
-no user at all. Give both or neither: without them the server makes up a password and shows it once. They are taken
-from variables only. ` + "`RUST_LOG`" + ` overrides ` + "`system.logging.level`" + ` unless ` + "`GALGO_SYSTEM_LOGGING_LEVEL`" + ` is set, if it names
+no user at all. Give both or neither. Without them the user is ` + "`iggy` with password `iggy`" + ` if only loopback addresses are
+bound, else it gets a password that is made up and logged once. The two are taken from variables only.
+
+` + "`RUST_LOG`" + ` overrides ` + "`system.logging.level`" + ` unless ` + "`GALGO_SYSTEM_LOGGING_LEVEL`" + ` is set, if it names
 a plain level.
 
 ## Address bound, address told

@@ -72,6 +72,7 @@ func TestBadValues(t *testing.T) {
 		{"bool", env("GALGO_HEARTBEAT_ENABLED=yes"), []string{"GALGO_HEARTBEAT_ENABLED", "heartbeat.enabled = \"yes\"", "true or false"}},
 		{"reference's bool", env("IGGY_HEARTBEAT_ENABLED=yes"), []string{"IGGY_HEARTBEAT_ENABLED", "heartbeat.enabled"}},
 		{"count", env("GALGO_SYSTEM_SHARDS=-1"), []string{"system.shards", "whole number"}},
+		{"count too large", env("GALGO_LIMITS_CONNECTIONS=2147483648"), []string{"limits.connections", "at most 2147483647"}},
 		{"count too small", env("GALGO_SYSTEM_SHARDS=0"), []string{"GALGO_SYSTEM_SHARDS", "system.shards = \"0\"", "1 to 1024"}},
 		{"size", env("GALGO_WAL_LIMIT=1 parsec"), []string{"wal.limit", "MiB"}},
 		{"duration", env("GALGO_HEARTBEAT_INTERVAL=30"), []string{"heartbeat.interval", "units"}},
@@ -86,7 +87,7 @@ func TestBadValues(t *testing.T) {
 		{"runtime outside", env("GALGO_SYSTEM_RUNTIME_PATH=../x"), []string{"system.runtime.path", "inside system.path"}},
 		{"runtime is the root", env("GALGO_SYSTEM_RUNTIME_PATH=."), []string{"system.runtime.path", "inside system.path"}},
 		{"wal pages", env("GALGO_WAL_FILE_SIZE=1048577"), []string{"wal.file_size", "multiple of 4 KiB"}},
-		{"budget", env("GALGO_SYSTEM_MEMORY_BUDGET=1 MiB"), []string{"system.memory_budget", "64 MiB"}},
+		{"no budget", env("GALGO_SYSTEM_MEMORY_BUDGET=2 TiB"), []string{"system.memory_budget", "64 MiB to 1 TiB"}},
 		{"replica id", LoadInput{Flags: map[string]string{"replica-id": "1"}}, []string{"--replica-id", "want 0 unless cluster.enabled"}},
 		{"switch", LoadInput{Flags: map[string]string{"fresh": "maybe"}}, []string{"--fresh", "true or false"}},
 		{"--set without =", LoadInput{Set: []string{"tcp.address"}}, []string{"--set", "key=value"}},
@@ -231,7 +232,7 @@ func TestSecretsStayHidden(t *testing.T) {
 			continue
 		}
 		in := LoadInput{Env: []string{ownPrefix + envSuffix(k.name) + "=" + secret}, Set: []string{k.name + "=" + secret}}
-		in.File = fileWith(t, k, secret)
+		in.File = writeFile(t, "["+section(k.name)+"]\n"+leaf(k.name)+" = ['"+secret+"']\n") // a wrong type
 		l := applyLayers(in)
 		l.finish()
 		var seen strings.Builder

@@ -76,9 +76,9 @@ func (v *validation) sizes(c *Config) {
 		v.add("limits.bytes_per_connection", c.Limits.BytesPerConnection.String(),
 			"want at least message_bus.max_message_size, "+c.MessageBus.MaxMessageSize.String())
 	}
-	if budget := c.System.MemoryBudget; budget >= budgetMin && budget < c.Limits.BytesPerConnection {
+	if budget := c.System.MemoryBudget; budget < c.Limits.BytesPerConnection {
 		v.add("system.memory_budget", budget.String(),
-			"want 0 or at least limits.bytes_per_connection, "+c.Limits.BytesPerConnection.String())
+			"want at least limits.bytes_per_connection, "+c.Limits.BytesPerConnection.String())
 	}
 }
 
