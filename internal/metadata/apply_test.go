@@ -470,3 +470,55 @@ func TestCorruptionPanicsWithTheOp(t *testing.T) {
 	wantPanic(t, "op 5 applied after op 5", func() { r.m.Apply(Input{Op: 5, Operation: OperationDetach}) })
 	wantPanic(t, "registers client id zero", func() { r.apply(Input{Operation: wire.OperationRegister}) })
 }
+
+func TestTopicIDsRunOut(t *testing.T) {
+	r := newRig(t)
+	r.createStream("s")
+	r.createStream("next")
+	for n := range TopicsMax {
+		r.createTopic(0, fmt.Sprint("t", n), 0)
+	}
+	r.wantCode(galgo.CodeTooManyTopics, wire.OperationCreateTopic, createTopicBody(id(0), "t", 1))
+	if got := r.topic(id(0), id(TopicsMax-1)).Name; got != fmt.Sprint("t", TopicsMax-1) {
+		t.Errorf("the last topic is called %q", got)
+	}
+	if got := topicIDs(r.m.View(), 1); len(got) != 0 {
+		t.Errorf("the next stream has topics %v", got)
+	}
+	r.must(wire.OperationDeleteTopic, deleteTopicBody(id(0), id(77)))
+	r.createTopic(0, "t", 0)
+	if got := r.topic(id(0), name("t")).ID; got != 77 {
+		t.Errorf("the new topic has id %d, want 77", got)
+	}
+	r.createTopic(1, "t", 0)
+}
+
+func TestStreamIDsRunOut(t *testing.T) {
+	r := newRig(t)
+	r.change(func(s *state) {
+		one := &Stream{} // names and records are not needed here
+		for n := range uint32(StreamsMax) {
+			s.streams.set(n, one)
+		}
+	})
+	s := r.sessions[clientID(1)]
+	create := func(name string) Output {
+		s.next++
+		return r.apply(Input{Operation: wire.OperationCreateStream, Client: clientID(1), Session: s.epoch, Request: s.next, Body: createStreamBody(name)})
+	}
+	if code, _, _ := wire.SplitResult(create("s").Body); code != galgo.CodeTooManyStreams {
+		t.Errorf("stream %d answers %v, want %v", StreamsMax+1, code, galgo.CodeTooManyStreams)
+	}
+	r.change(func(s *state) { s.streams.delete(1<<19 + 1) })
+	if code, payload, _ := wire.SplitResult(create("s").Body); code != galgo.CodeOK || le.Uint32(payload) != 1<<19+1 {
+		t.Errorf("the stream in the gap answers %v, %x", code, payload)
+	}
+}
+
+func BenchmarkCreateStreamWithView(b *testing.B) {
+	r := newRig(b)
+	for n := 0; b.Loop(); n++ {
+		r.must(wire.OperationCreateStream, createStreamBody(fmt.Sprint("s", n%StreamsMax)))
+		r.m.View()
+	}
+}

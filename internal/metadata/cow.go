@@ -28,7 +28,6 @@ func (c cow[K, V]) get(key K) (V, bool)   { return c.m.Get(key) }
 func (c cow[K, V]) has(key K) bool        { _, ok := c.m.Get(key); return ok }
 func (c cow[K, V]) set(key K, value V)    { c.m.Set(key, value) }
 func (c cow[K, V]) delete(key K)          { c.m.Delete(key) }
-func (c cow[K, V]) last() (K, V, bool)    { return c.m.Max() }
 func (c cow[K, V]) at(i int) (K, V, bool) { return c.m.GetAt(i) }
 
 // insert reports whether the key was free; a key that is taken is left alone.

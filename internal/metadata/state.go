@@ -60,8 +60,7 @@ func keyOfTopic(stream, topic uint32) topicKey {
 	return topicKey(stream)<<topicBits | topicKey(topic)
 }
 
-func (k topicKey) stream() uint32 { return uint32(k >> topicBits) }
-func (k topicKey) topic() uint32  { return uint32(k & (1<<topicBits - 1)) }
+func (k topicKey) topic() uint32 { return uint32(k & (1<<topicBits - 1)) }
 
 // topicsOf is the range of the keys of a stream's topics.
 func topicsOf(stream uint32) (from, to topicKey) {
@@ -72,9 +71,6 @@ func (k topicKey) partition(id uint32) partitionKey {
 	return partitionKey(k)<<partitionBits | partitionKey(id)
 }
 
-func (k partitionKey) owner() topicKey   { return topicKey(k >> partitionBits) }
-func (k partitionKey) partition() uint32 { return uint32(k & (1<<partitionBits - 1)) }
-
 // partitions is the range of the keys of a topic's partitions.
 func (k topicKey) partitions() (from, to partitionKey) { return k.partition(0), (k + 1).partition(0) }
 
@@ -82,9 +78,6 @@ func (k topicKey) group(id uint32) groupKey { return groupKey(k)<<32 | groupKey(
 
 // groups is the range of the keys of a topic's consumer groups.
 func (k topicKey) groups() (from, to groupKey) { return k.group(0), (k + 1).group(0) }
-
-func (k groupKey) owner() topicKey { return topicKey(k >> 32) }
-func (k groupKey) id() uint32      { return uint32(k) }
 
 // topicName is the key of a topic's name, unique in its stream.
 func topicName(stream uint32, name string) string {

@@ -22,6 +22,10 @@ func (v *View) Timestamp() uint64 { return v.s.timestamp }
 // Revision grows whenever partitions or consumer groups come or go or are purged.
 func (v *View) Revision() uint64 { return v.s.revision }
 
+// GroupsIssued is the highest group id that was ever given to a partition, 0 if
+// none was. Whatever carries a higher one was not made under this metadata.
+func (v *View) GroupsIssued() uint64 { return v.s.nextGroup - 1 }
+
 // Bootstrapped reports whether the root user and the settings exist.
 func (v *View) Bootstrapped() bool { return v.s.rooted }
 
