@@ -1,0 +1,206 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"galgo"
+	"galgo/client"
+)
+
+const kills = 20
+
+// The process is killed under load, again and again. galgo's own clients ride
+// over it: each of their messages is there exactly once, in order. Of clients
+// that cannot be recognised everything acknowledged is there exactly once, at
+// the offset they were told, and what was in doubt at most once.
+func TestKilledAgainAndAgain(t *testing.T) {
+	s := newServer(t)
+	s.start()
+	ctx := context.Background()
+	admin := s.dial(client.WithRetryBudget(5 * time.Minute))
+	stream, topic := galgo.NamedID("s"), galgo.NamedID("t")
+	if _, err := admin.CreateStream(ctx, "s"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.CreateTopic(ctx, stream, client.TopicSpec{Name: "t", Partitions: 2, Options: []galgo.Header{
+		client.TopicOption(galgo.OptionSegmentSize, galgo.Uint64Value(1<<20)),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	l := &load{t: t, s: s, stop: make(chan struct{})}
+	for i := range 3 {
+		l.wg.Go(func() { l.produce(i) })
+		l.wg.Go(func() { l.produceRaw(i) })
+	}
+	for range kills {
+		l.awaitMore(150)
+		s.kill()
+		s.start()
+	}
+	l.awaitMore(150)
+	close(l.stop)
+	l.wg.Wait()
+	if t.Failed() {
+		t.Fatalf("%s", s.output)
+	}
+	l.verify(ctx, admin, stream, topic)
+}
+
+// load is what the producers have been told.
+type load struct {
+	t    *testing.T
+	s    *server
+	stop chan struct{}
+	wg   sync.WaitGroup
+
+	total atomic.Int64 // acknowledged messages, of both kinds
+
+	mu      sync.Mutex
+	numbers [3]int            // messages that each numbered producer was acknowledged
+	acked   map[string]uint64 // raw: payload to offset
+	doubted map[string]bool   // raw: no answer came
+}
+
+func (l *load) stopped() bool {
+	select {
+	case <-l.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitMore waits for further acknowledgements: the kill shall come under load.
+func (l *load) awaitMore(n int64) {
+	for start := l.total.Load(); l.total.Load() < start+n && !l.t.Failed(); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// produce sends batches with galgo's client, which numbers and repeats them.
+func (l *load) produce(producer int) {
+	c, err := client.Dial(context.Background(), l.s.address, client.WithPassword("iggy", "iggy"), client.WithRetryBudget(5*time.Minute))
+	if err != nil {
+		l.t.Errorf("numbered producer %d: %v", producer, err)
+		return
+	}
+	defer c.Close()
+	for next := 0; !l.stopped(); {
+		batch := make([]galgo.Message, 1+next%7)
+		for i := range batch {
+			batch[i].Payload = fmt.Appendf(nil, "numbered %d %d", producer, next+i)
+		}
+		if _, err := c.SendMessages(context.Background(), galgo.NamedID("s"), galgo.NamedID("t"), galgo.ToPartition(0), batch); err != nil {
+			l.t.Errorf("numbered producer %d, message %d: %v", producer, next, err)
+			return
+		}
+		next += len(batch)
+		l.total.Add(int64(len(batch)))
+		l.mu.Lock()
+		l.numbers[producer] = next
+		l.mu.Unlock()
+	}
+}
+
+// produceRaw sends single messages as a stock client does, and never repeats one.
+func (l *load) produceRaw(producer int) {
+	var c *rawClient
+	for next := 0; !l.stopped(); {
+		if c == nil {
+			var err error
+			if c, err = dialRaw(l.s.address); err != nil {
+				time.Sleep(time.Millisecond)
+				continue
+			}
+		}
+		payload := fmt.Sprintf("raw %d %d", producer, next)
+		next++
+		offset, err := c.send("s", "t", 1, payload)
+		l.mu.Lock()
+		if l.acked == nil {
+			l.acked, l.doubted = map[string]uint64{}, map[string]bool{}
+		}
+		if err == nil {
+			l.acked[payload] = offset
+			l.total.Add(1)
+		} else {
+			l.doubted[payload] = true
+		}
+		l.mu.Unlock()
+		if err != nil && !errors.Is(err, &galgo.Error{Code: galgo.CodeTransientNotAccepted}) {
+			c.conn.Close()
+			c = nil
+		}
+	}
+	if c != nil {
+		c.conn.Close()
+	}
+}
+
+func (l *load) verify(ctx context.Context, c *client.Client, stream, topic galgo.Identifier) {
+	seen := [3]int{}
+	readAll(ctx, l.t, c, stream, topic, 0, func(offset uint64, payload string) {
+		var producer, number int
+		if _, err := fmt.Sscanf(payload, "numbered %d %d", &producer, &number); err != nil {
+			l.t.Fatalf("offset %d holds %q, which nobody sent", offset, payload)
+		}
+		if number != seen[producer] {
+			l.t.Fatalf("offset %d: message %d of producer %d where %d was due: lost, repeated or out of order", offset, number, producer, seen[producer])
+		}
+		seen[producer]++
+	})
+	for p, n := range l.numbers {
+		if seen[p] < n {
+			l.t.Errorf("producer %d: %d messages are there, %d were acknowledged", p, seen[p], n)
+		}
+	}
+	found := map[string]uint64{}
+	readAll(ctx, l.t, c, stream, topic, 1, func(offset uint64, payload string) {
+		if at, twice := found[payload]; twice {
+			l.t.Fatalf("%q is at offset %d and again at %d", payload, at, offset)
+		}
+		if _, ok := l.acked[payload]; !ok && !l.doubted[payload] {
+			l.t.Fatalf("offset %d holds %q, which nobody sent", offset, payload)
+		}
+		found[payload] = offset
+	})
+	for payload, offset := range l.acked {
+		if at, ok := found[payload]; !ok || at != offset {
+			l.t.Fatalf("%q was acknowledged at offset %d, found %v at %d", payload, offset, ok, at)
+		}
+	}
+	l.t.Logf("%d kills; %v numbered messages exactly once, %d of %d raw ones acknowledged, %d in doubt", kills, l.numbers, len(l.acked), len(found), len(l.doubted))
+}
+
+// readAll polls a partition from its first offset to its end; offsets are dense.
+func readAll(ctx context.Context, t *testing.T, c *client.Client, stream, topic galgo.Identifier, partition uint32, see func(uint64, string)) {
+	t.Helper()
+	for next := uint64(0); ; {
+		b, err := c.Poll(ctx, client.PollRequest{
+			Consumer: galgo.Consumer{Kind: galgo.ConsumerSingle, ID: galgo.NumericID(1)}, Stream: stream, Topic: topic,
+			Partition: partition, Strategy: galgo.FromOffset(next), Count: 1000,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Len() == 0 {
+			return
+		}
+		if err := b.Verify(); err != nil {
+			t.Fatal(err)
+		}
+		for m := range b.Messages() {
+			if m.Offset != next {
+				t.Fatalf("partition %d: offset %d where %d was due", partition, m.Offset, next)
+			}
+			see(m.Offset, string(m.Payload))
+			next++
+		}
+	}
+}

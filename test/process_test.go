@@ -1,0 +1,132 @@
+// Package test runs galgo as real processes, from the outside: started, loaded,
+// killed and started again, as an operator's machine would.
+package test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"galgo/client"
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "galgo-test-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		binary = filepath.Join(dir, "galgo")
+		build := exec.Command("go", "build", "-o", binary, "galgo/internal/devmain")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build galgo: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// server is one galgo process after another on one data directory and address.
+type server struct {
+	t       *testing.T
+	dir     string
+	address string
+	env     []string
+	cmd     *exec.Cmd
+	output  *bytes.Buffer
+}
+
+func newServer(t *testing.T, env ...string) *server {
+	t.Helper()
+	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), address: freeAddress(t), env: env}
+	t.Cleanup(func() {
+		if s.cmd != nil {
+			s.kill()
+		}
+	})
+	return s
+}
+
+// freeAddress finds a loopback address that nobody uses now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// start runs the server and waits until it answers.
+func (s *server) start() {
+	s.t.Helper()
+	s.output = new(bytes.Buffer)
+	s.cmd = exec.Command(binary, "server")
+	s.cmd.Env = append(os.Environ(), append([]string{
+		"GALGO_SYSTEM_PATH=" + s.dir, "GALGO_TCP_ADDRESS=" + s.address,
+		"GALGO_WAL_FILE_SIZE=4 MiB", "GALGO_WAL_LIMIT=8 MiB", "GALGO_SYSTEM_LOGGING_FILE_ENABLED=false",
+	}, s.env...)...)
+	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	exited := make(chan error, 1)
+	go func(cmd *exec.Cmd) { exited <- cmd.Wait() }(s.cmd)
+	for {
+		conn, err := net.Dial("tcp", s.address)
+		if err == nil {
+			conn.Close()
+			return
+		}
+		select {
+		case err := <-exited:
+			s.t.Fatalf("server ended at start: %v\n%s", err, s.output)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// kill ends the process at once, as a crash does, and waits until it is gone.
+func (s *server) kill() {
+	s.signal(syscall.SIGKILL)
+	s.cmd = nil
+}
+
+// stop ends the process in order.
+func (s *server) stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGTERM)
+	s.cmd = nil
+}
+
+func (s *server) signal(sig syscall.Signal) {
+	pid := s.cmd.Process.Pid
+	syscall.Kill(pid, sig)
+	for syscall.Kill(pid, 0) == nil {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (s *server) dial(opts ...client.Option) *client.Client {
+	s.t.Helper()
+	c, err := client.Dial(context.Background(), s.address, append([]client.Option{client.WithPassword("iggy", "iggy")}, opts...)...)
+	if err != nil {
+		s.t.Fatalf("dial %s: %v\n%s", s.address, err, s.output)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	return c
+}
