@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/zeebo/xxh3"
 
 	"galgo"
 	"galgo/internal/disk"
@@ -297,18 +300,18 @@ func mustEqual(t tb, what string, got, want *rig) {
 func mustPollEqual(t tb, what string, got, want *rig) {
 	t.Helper()
 	var strategies []galgo.PollingStrategy
-	for o := uint64(0); o <= want.m.next; o += 1 + want.m.next/16 {
+	for o := uint64(0); o <= want.m.next; o += 1 + want.m.next/5 {
 		strategies = append(strategies, galgo.FromOffset(o))
 	}
-	for i := range uint64(8) {
-		strategies = append(strategies, galgo.FromTimestamp(startTime+i*(want.m.time-startTime)/7))
+	for i := range uint64(4) {
+		strategies = append(strategies, galgo.FromTimestamp(startTime+i*(want.m.time-startTime)/3))
 	}
 	strategies = append(strategies, galgo.FromFirst(), galgo.FromLast(), galgo.FromNext())
 	for _, s := range strategies {
-		for _, count := range []uint32{1, 5, 1000} {
-			a, b := fmt.Sprint(got.poll(s, count)), fmt.Sprint(want.poll(s, count))
-			if a != b {
-				t.Fatalf("%s: poll %v count %d:\n got %s\nwant %s", what, s, count, a, b)
+		for _, count := range []uint32{3, 1000} {
+			a, b := got.poll(s, count), want.poll(s, count)
+			if !slices.Equal(a, b) {
+				t.Fatalf("%s: poll %v count %d:\n got %v\nwant %v", what, s, count, a, b)
 			}
 		}
 	}
@@ -325,7 +328,7 @@ func filesOf(t tb, r *rig) string {
 			continue
 		}
 		content := d.Bytes(name)
-		if s := r.m.segments; r.cfg.Preallocate && len(s) > 0 && name == s[len(s)-1].name(logSuffix) {
+		if s := r.m.segments; r.cfg.Preallocate && len(s) > 0 && name == s[len(s)-1].logName {
 			if end := s[len(s)-1].size; len(bytes.Trim(content[end:], "\x00")) == 0 {
 				content = content[:end]
 			}
@@ -349,3 +352,24 @@ func segmentFiles(d *memdisk.Disk) []string {
 func newDisk() *memdisk.Disk { return memdisk.New(memdisk.Options{}) }
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0x9a190)) }
+
+// fuzzRig is a rig with something in every table.
+func fuzzRig(t tb) (*rig, *memdisk.Disk) {
+	d := newDisk()
+	r := newRig(t, smallConfig(d))
+	for i := range 12 {
+		r.sendAs(galgo.ClientID{byte(i%3 + 1)}, uint64(i), 1+i%3, 300)
+	}
+	r.store(galgo.ConsumerSingle, 4, 2, false)
+	r.store(galgo.ConsumerGroup, 1, 5, false)
+	r.must(r.save())
+	return r, d
+}
+
+// reseal gives b the length and the checksum that its other bytes ask for.
+func reseal(b []byte) []byte {
+	binary.LittleEndian.PutUint64(b[8:], uint64(len(b)))
+	end := len(b) - checkpointTrailer
+	binary.LittleEndian.PutUint64(b[end:], xxh3.Hash(b[:end]))
+	return b
+}

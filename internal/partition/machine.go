@@ -30,7 +30,8 @@ type Machine struct {
 	job      job        // the one write or sync in flight; nil if none
 	write    WriteJob   // reused
 	unsynced []*segment // written since the last sync, oldest first
-	dirMade  bool       // the directory exists
+	dirMade  bool       // the directory is there for good
+	dirTried bool       // it may be there, but its name may not be durable
 	newNames bool       // files were made since the directory was synced
 	trash    []*segment // gone, files still there, in the order of going
 	settled  uint64     // op of the last settled checkpoint
@@ -152,7 +153,7 @@ func (m *Machine) active(base uint64) *segment {
 	if n := len(m.segments); n > 0 && !m.segments[n-1].sealed {
 		return m.segments[n-1]
 	}
-	seg := &segment{group: m.cfg.Group, generation: m.generation, base: base, dir: m.cfg.Dir}
+	seg := newSegment(&m.cfg, m.generation, base)
 	m.segments = append(m.segments, seg)
 	return seg
 }

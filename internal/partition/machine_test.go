@@ -228,7 +228,9 @@ func TestApplyPanicsOnABrokenLog(t *testing.T) {
 		"no header":          func(r *rig, e *Entry) { e.Body = e.Body[:100] },
 		"unknown operation":  func(r *rig, e *Entry) { e.Operation = 99 },
 		"purge without body": func(r *rig, e *Entry) { *e = Entry{Op: e.Op, Operation: OpPurge} },
-		"bad consumer kind":  func(r *rig, e *Entry) { *e = Entry{Op: e.Op, Operation: OpStoreOffset, Body: make([]byte, StoreOffsetSize)} },
+		"bad consumer kind": func(r *rig, e *Entry) {
+			*e = Entry{Op: e.Op, Operation: OpStoreOffset, Body: make([]byte, StoreOffsetSize)}
+		},
 	}
 	for name, spoil := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -116,7 +116,7 @@ func (r *modelled) check(req PollRequest) {
 	if err != nil {
 		r.t.Fatalf("op %d: poll %+v: %v", r.m.Op(), req, err)
 	}
-	if want := r.model.poll(req); fmt.Sprint(got) != fmt.Sprint(want) {
+	if want := r.model.poll(req); !slices.Equal(got, want) {
 		r.t.Fatalf("op %d: poll %+v:\n got %v\nwant %v\nsegments %+v", r.m.Op(), req, got, want, r.m.Segments())
 	}
 }

@@ -37,7 +37,8 @@ func Open(cfg Config, c *Checkpoint, logFrom uint64) (*Machine, error) {
 	if err != nil && !errors.Is(err, disk.ErrNotExist) {
 		return nil, fmt.Errorf("partition: group %d: list %s: %w", m.cfg.Group, m.cfg.Dir, err)
 	}
-	m.dirMade = err == nil
+	m.dirTried = err == nil
+	m.dirMade = len(m.segments) > 0 // the checkpoint came after its sync
 	r := recovery{m: m, explained: logFrom != 0 && logFrom <= m.op+1}
 	if err := r.inspect(entries); err != nil {
 		return nil, err
@@ -59,11 +60,11 @@ func (m *Machine) load(c *Checkpoint) error {
 	m.next, m.low, m.time, m.generation = c.Next, c.Low, c.Time, c.Generation
 	for i := range c.segments {
 		s := &c.segments[i]
-		m.segments = append(m.segments, &segment{
-			group: m.cfg.Group, generation: m.generation, base: s.base, dir: m.cfg.Dir,
-			size: s.size, last: s.last, time: s.time, sealed: s.sealed,
-			indexed: s.indexed, onDisk: s.entries, tried: true, made: true,
-		})
+		seg := newSegment(&m.cfg, c.Generation, s.base)
+		seg.size, seg.last, seg.time, seg.sealed = s.size, s.last, s.time, s.sealed
+		seg.indexed, seg.onDisk = s.indexed, s.entries
+		seg.tried, seg.made = true, true
+		m.segments = append(m.segments, seg)
 		m.bytes += s.size
 		m.messages += s.last - s.base + 1
 	}
@@ -108,10 +109,10 @@ func (r *recovery) inspect(entries []disk.Entry) error {
 	for _, s := range r.m.segments {
 		size, ok := r.logs[s.base]
 		if !ok {
-			return r.damage(ErrMissing, s.name(logSuffix), 0, "the file is not there, the checkpoint names it")
+			return r.damage(ErrMissing, s.logName, 0, "the file is not there, the checkpoint names it")
 		}
 		if size < s.size {
-			return r.damage(ErrMissing, s.name(logSuffix), size, fmt.Sprintf("the file ends here, the checkpoint has %d bytes", s.size))
+			return r.damage(ErrMissing, s.logName, size, fmt.Sprintf("the file ends here, the checkpoint has %d bytes", s.size))
 		}
 	}
 	return nil
@@ -184,8 +185,7 @@ func (r *recovery) checkBeyond(f namedFile, pos, next, time uint64) error {
 	}
 	defer file.Close()
 	w := walker{
-		seg:  &segment{group: r.m.cfg.Group, generation: f.Generation, base: f.Base, dir: r.m.cfg.Dir},
-		file: file, partition: uint64(r.m.cfg.Partition), pos: pos, end: f.size, next: next, time: time,
+		seg: newSegment(&r.m.cfg, f.Generation, f.Base), file: file, partition: uint64(r.m.cfg.Partition), pos: pos, end: f.size, next: next, time: time,
 		want: wire.BatchHeaderSize, buffer: func(n int) []byte { return make([]byte, n) },
 	}
 	b, _, err := w.record()

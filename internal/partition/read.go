@@ -101,7 +101,7 @@ func (r *Reply) add(p *Plan, b []byte, h *recordHead) (full bool) {
 	if left := p.count - r.Count; to-from > left {
 		to = from + left
 	}
-	if from > 0 || to < h.count || len(b) > p.bytes-r.Bytes {
+	if len(b) > p.bytes-r.Bytes { // else a part of it fits as well
 		if to = r.fit(p, b, from, to); to == from {
 			return true
 		}
@@ -147,7 +147,7 @@ func (r *Reply) slice(b []byte, from, to uint32) {
 // readSpan adds what is wanted of span i.
 func (p *Plan) readSpan(i int, r *Reply) (full bool, err error) {
 	s := &p.spans[i]
-	log, err := p.open(s.seg, logSuffix)
+	log, err := p.open(s.seg, s.seg.logName)
 	if err != nil {
 		return false, err
 	}
@@ -184,15 +184,15 @@ func (p *Plan) window(s *span) int {
 	return int(min(max(guess, windowMin), windowMax))
 }
 
-func (p *Plan) open(s *segment, suffix string) (*openFile, error) {
-	f, err := p.cfg.Files.acquire(s.name(suffix))
+func (p *Plan) open(s *segment, name string) (*openFile, error) {
+	f, err := p.cfg.Files.acquire(name)
 	switch {
 	case err == nil:
 		return f, nil
 	case s.gone.Load():
 		return nil, ErrStale
 	case errors.Is(err, disk.ErrNotExist):
-		return nil, &DamageError{Kind: ErrMissing, Group: s.group, File: s.name(suffix), Reason: "the file is not there"}
+		return nil, &DamageError{Kind: ErrMissing, Group: s.group, File: name, Reason: "the file is not there"}
 	}
 	return nil, err
 }
@@ -214,7 +214,7 @@ func (p *Plan) locate(s *span, log disk.File) (indexEntry, bool, error) {
 // searchFile searches the index file and makes sure that the entry it finds
 // points at the record it names.
 func (p *Plan) searchFile(s *span, log disk.File) (indexEntry, bool, error) {
-	f, err := p.open(s.seg, indexSuffix)
+	f, err := p.open(s.seg, s.seg.indexName)
 	if errors.Is(err, ErrStale) {
 		return indexEntry{}, false, err
 	}
@@ -263,9 +263,9 @@ func (p *Plan) mend(s *span, log disk.File) (indexEntry, bool, error) {
 
 // writeIndex writes the front of an index file. Write jobs append behind it.
 func (p *Plan) writeIndex(s *segment, entries []indexEntry) {
-	f, err := p.cfg.Files.acquire(s.name(indexSuffix))
+	f, err := p.cfg.Files.acquire(s.indexName)
 	if errors.Is(err, disk.ErrNotExist) {
-		f, err = p.cfg.Files.create(s.name(indexSuffix), 0, false)
+		f, err = p.cfg.Files.create(s.indexName, 0, false)
 	}
 	if err != nil {
 		return

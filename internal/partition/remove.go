@@ -79,8 +79,8 @@ func (m *Machine) end() {
 	for _, s := range slices.Concat(m.segments, m.trash) {
 		s.gone.Store(true)
 		s.release()
-		m.cfg.Files.drop(s.name(logSuffix))
-		m.cfg.Files.drop(s.name(indexSuffix))
+		m.cfg.Files.drop(s.logName)
+		m.cfg.Files.drop(s.indexName)
 	}
 }
 
@@ -96,7 +96,7 @@ func (j *RemoveJob) Run() error {
 	}
 	removed := false
 	for _, s := range j.segments {
-		for _, name := range []string{s.name(indexSuffix), s.name(logSuffix)} {
+		for _, name := range []string{s.indexName, s.logName} {
 			j.cfg.Files.drop(name)
 			switch err := j.cfg.Disk.Remove(name); {
 			case err == nil:
@@ -125,6 +125,7 @@ func (m *Machine) RemoveDone(j *RemoveJob, err error) {
 	if err == nil && !j.whole {
 		m.trash = slices.Delete(m.trash, 0, len(j.segments))
 	}
+	m.stopOn(err)
 	m.publish()
 }
 

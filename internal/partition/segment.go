@@ -23,7 +23,8 @@ type segment struct {
 	group      uint64
 	generation uint64
 	base       uint64 // offset of the first message
-	dir        string
+	logName    string
+	indexName  string
 
 	// The rest of this block belongs to the loop. Sizes and positions are bytes
 	// of the log; size counts committed records, written or not.
@@ -56,8 +57,13 @@ type segment struct {
 	indexMu sync.Mutex
 }
 
-func (s *segment) name(suffix string) string {
-	return path.Join(s.dir, fileName(s.generation, s.base, suffix))
+// newSegment names a segment and its files; what it holds is the caller's.
+func newSegment(cfg *Config, generation, base uint64) *segment {
+	return &segment{
+		group: cfg.Group, generation: generation, base: base,
+		logName:   path.Join(cfg.Dir, fileName(generation, base, logSuffix)),
+		indexName: path.Join(cfg.Dir, fileName(generation, base, indexSuffix)),
+	}
 }
 
 func (s *segment) entries() uint32 { return s.onDisk + uint32(len(s.fresh)) }

@@ -97,15 +97,15 @@ func (w *walker) fault(err error) error {
 		return ErrStale
 	}
 	if errors.Is(err, io.EOF) {
-		return &DamageError{Kind: ErrMissing, Group: w.seg.group, File: w.seg.name(logSuffix), Pos: w.pos,
+		return &DamageError{Kind: ErrMissing, Group: w.seg.group, File: w.seg.logName, Pos: w.pos,
 			Reason: fmt.Sprintf("file ends before byte %d, up to which it was written", w.end)}
 	}
-	return fmt.Errorf("partition: group %d: read %s at byte %d: %w", w.seg.group, w.seg.name(logSuffix), w.pos, err)
+	return fmt.Errorf("partition: group %d: read %s at byte %d: %w", w.seg.group, w.seg.logName, w.pos, err)
 }
 
 func (w *walker) damage(reason string) error {
 	if w.seg.gone.Load() {
 		return ErrStale
 	}
-	return &DamageError{Kind: ErrDamaged, Group: w.seg.group, File: w.seg.name(logSuffix), Pos: w.pos, Reason: reason}
+	return &DamageError{Kind: ErrDamaged, Group: w.seg.group, File: w.seg.logName, Pos: w.pos, Reason: reason}
 }

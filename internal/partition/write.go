@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"path"
 	"sort"
 
 	"galgo/internal/disk"
@@ -20,13 +21,14 @@ var ErrSync = errors.New("partition: sync failed, stop and recover from the log"
 // begins segments. It makes nothing durable.
 type WriteJob struct {
 	cfg     *Config
-	mkdir   bool
+	mkdir   bool // make the directory
+	remkdir bool // an earlier attempt may have come half way
 	chunks  []chunk
 	bufs    [][]byte
 	scratch []byte // encoded index entries
 	end     uint64 // sequence behind the last batch taken
 
-	madeDir, madeFile bool // what Run has done, whether it failed later or not
+	triedDir, madeDir, madeFile bool // what Run has done, whether it failed later or not
 }
 
 // chunk is what goes to one segment.
@@ -68,7 +70,7 @@ func (m *Machine) writeDue(force bool) bool {
 
 // collect takes unwritten batches up to limit bytes, at least one if there is one.
 func (j *WriteJob) collect(m *Machine, limit int) {
-	*j = WriteJob{cfg: &m.cfg, mkdir: !m.dirMade, chunks: j.chunks[:0], bufs: j.bufs[:0], scratch: j.scratch[:0], end: m.tail.written}
+	*j = WriteJob{cfg: &m.cfg, mkdir: !m.dirMade, remkdir: m.dirTried, chunks: j.chunks[:0], bufs: j.bufs[:0], scratch: j.scratch[:0], end: m.tail.written}
 	size := 0
 	for _, r := range m.tail.unwritten() {
 		if size > 0 && size+len(r.body) > limit {
@@ -105,16 +107,33 @@ func (c *chunk) takeEntries() {
 // Run does the writing. It may be called again after it failed.
 func (j *WriteJob) Run() error {
 	if j.mkdir && !j.madeDir && len(j.chunks) > 0 {
-		if err := j.cfg.Disk.MkdirAll(j.cfg.Dir); err != nil {
-			return fmt.Errorf("partition: group %d: make %s: %w", j.cfg.Group, j.cfg.Dir, err)
+		if err := j.makeDir(); err != nil {
+			return err
 		}
-		j.madeDir = true
 	}
 	for i := range j.chunks {
 		if err := j.writeChunk(&j.chunks[i]); err != nil {
-			return fmt.Errorf("partition: group %d: write %s at byte %d: %w", j.cfg.Group, j.chunks[i].seg.name(logSuffix), j.chunks[i].pos, err)
+			return fmt.Errorf("partition: group %d: write %s at byte %d: %w", j.cfg.Group, j.chunks[i].seg.logName, j.chunks[i].pos, err)
 		}
 	}
+	return nil
+}
+
+// makeDir makes the group's directory. If it may be there already, left by an
+// attempt that failed or by a process that was killed, nothing says that its
+// name was synced, so it is synced here.
+func (j *WriteJob) makeDir() error {
+	again := j.remkdir || j.triedDir
+	j.triedDir = true
+	if err := j.cfg.Disk.MkdirAll(j.cfg.Dir); err != nil {
+		return fmt.Errorf("partition: group %d: make %s: %w", j.cfg.Group, j.cfg.Dir, err)
+	}
+	if again {
+		if err := j.cfg.Disk.SyncDir(path.Dir(j.cfg.Dir)); err != nil {
+			return fmt.Errorf("%w: group %d: %s: %w", ErrSync, j.cfg.Group, path.Dir(j.cfg.Dir), err)
+		}
+	}
+	j.madeDir = true
 	return nil
 }
 
@@ -139,7 +158,7 @@ func (j *WriteJob) openLog(s *segment) (err error) {
 	case s.log != nil:
 		return nil
 	case s.made:
-		s.log, err = j.cfg.Files.acquire(s.name(logSuffix))
+		s.log, err = j.cfg.Files.acquire(s.logName)
 		return err
 	}
 	size := int64(0)
@@ -148,7 +167,7 @@ func (j *WriteJob) openLog(s *segment) (err error) {
 	}
 	again := s.tried
 	s.tried = true
-	s.log, err = j.cfg.Files.create(s.name(logSuffix), size, again)
+	s.log, err = j.cfg.Files.create(s.logName, size, again)
 	if err == nil {
 		s.made, j.madeFile = true, true
 	}
@@ -184,11 +203,11 @@ func (j *WriteJob) writeIndex(c *chunk) error {
 }
 
 func (j *WriteJob) openIndex(s *segment) (made bool, err error) {
-	s.index, err = j.cfg.Files.acquire(s.name(indexSuffix))
+	s.index, err = j.cfg.Files.acquire(s.indexName)
 	if !errors.Is(err, disk.ErrNotExist) {
 		return false, err
 	}
-	s.index, err = j.cfg.Files.create(s.name(indexSuffix), 0, false)
+	s.index, err = j.cfg.Files.create(s.indexName, 0, false)
 	j.madeFile = j.madeFile || err == nil
 	return true, err
 }
@@ -209,12 +228,21 @@ func (m *Machine) WriteDone(j *WriteJob, err error) {
 	}
 	m.job = nil
 	m.written(j, err == nil)
+	m.stopOn(err)
 	m.publish()
+}
+
+// stopOn ends all writing after a failed sync.
+func (m *Machine) stopOn(err error) {
+	if m.failure == nil && errors.Is(err, ErrSync) {
+		m.failure = err
+	}
 }
 
 // written takes note of what a job wrote, or may have written.
 func (m *Machine) written(j *WriteJob, complete bool) {
 	m.dirMade = m.dirMade || j.madeDir
+	m.dirTried = m.dirTried || j.triedDir
 	m.newNames = m.newNames || j.madeFile
 	for i := range j.chunks {
 		c := &j.chunks[i]
@@ -248,7 +276,6 @@ type SyncJob struct {
 	segments   []*segment // to sync, oldest first
 	newNames   bool
 	checkpoint *Checkpoint
-	syncFailed bool
 }
 
 // BeginCheckpoint starts a checkpoint at the last applied operation; nil if a
@@ -296,7 +323,6 @@ func (j *SyncJob) Run() error {
 }
 
 func (j *SyncJob) fail(name string, err error) error {
-	j.syncFailed = true
 	return fmt.Errorf("%w: group %d: %s: %w", ErrSync, j.write.cfg.Group, name, err)
 }
 
@@ -314,9 +340,7 @@ func (m *Machine) SyncDone(j *SyncJob, err error) {
 	if err == nil {
 		m.synced(j)
 	}
-	if j.syncFailed {
-		m.failure = err
-	}
+	m.stopOn(err)
 	m.publish()
 }
 
