@@ -43,6 +43,8 @@ type world struct {
 	loops  []*inlineLoop
 	engine *engine
 	failed error // the node decided to stop
+	// patience is how many ticks in a row without work end a wait.
+	patience int
 }
 
 func (w *world) Now() uint64 { w.now += 7; return w.now }
@@ -59,7 +61,7 @@ func worldConfig() config.Config {
 
 // open recovers a node from a disk. Errors are those of the start.
 func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (*world, error) {
-	w := &world{t: t, disk: d, rng: rand.New(rand.NewPCG(seed, 1)), now: now}
+	w := &world{t: t, disk: d, rng: rand.New(rand.NewPCG(seed, 1)), now: now, patience: 4}
 	e, err := openEngine(d, engineOptions{
 		config: c, clock: w, random: w.rng.Uint64,
 		loop: func() Loop {
@@ -87,7 +89,7 @@ func (w *world) driver(i int) driver {
 
 // settle runs the node until nothing is left to do, or it has failed.
 func (w *world) settle() {
-	for quiet := 0; quiet < 4 && w.failed == nil; {
+	for quiet := 0; quiet < w.patience && w.failed == nil; {
 		if w.step() {
 			quiet = 0
 			continue

@@ -298,3 +298,6 @@ func (m *Metadata) Idle() bool {
 
 // Close marks and closes the log. Nothing may be under way.
 func (m *Metadata) Close() error { return m.log.Close() }
+
+// LogFirst returns the lowest op that the log still holds.
+func (m *Metadata) LogFirst() vsr.Op { return m.log.First(vsr.MetadataGroup) }
