@@ -122,6 +122,9 @@ func (g *group) push(h *vsr.Header, at where) {
 // cut drops the ops above op.
 func (g *group) cut(op vsr.Op) {
 	switch {
+	case op == 0:
+		g.keepAbove(g.last())
+		g.base, g.baseID, g.baseAt, g.orphan = 0, vsr.Identity{}, where{}, false
 	case !g.begun:
 		g.orphan = g.orphan || op > g.base
 	case op < g.base && !g.orphan:

@@ -4,12 +4,13 @@ import "fmt"
 
 // verdict says where the log ends and what that end is.
 type verdict struct {
-	index  int    // of the file to go on with
-	end    int64  // where in it
-	torn   bool   // a write was under way there
-	bytes  int64  // from end to that of the last frame behind it
-	frames int    // found at or behind end
-	damage *Error // nil unless something that was durable is gone
+	index  int      // of the file to go on with
+	end    int64    // where in it
+	before Position // end of the file before, if end is at the first record
+	torn   bool     // a write was under way there
+	bytes  int64    // from end to that of the last frame behind it
+	frames int      // found at or behind end
+	damage *Error   // nil unless something that was durable is gone
 }
 
 // found is what a search of the rest of a file came up with.
@@ -58,31 +59,42 @@ func (s *scanner) judge(index int, flt *fault) (verdict, error) {
 			high = r.high
 		}
 	}
-	v := verdict{index: index, end: flt.at, bytes: max(0, here.end-flt.at), frames: here.frames, torn: flt.trace || here.frames > 0}
-	if last > index {
-		// A file is left only when it is synced. So either this one ended here
-		// and the write that is torn is the first into the next, or more was here.
-		if flt, err = s.crossed(index, flt, beyond); err != nil {
-			return verdict{}, err
-		}
-		v = verdict{index: index + 1, end: blockSize, bytes: beyond.end - blockSize, frames: beyond.frames, torn: true}
+	if last == index {
+		v := verdict{index: index, end: flt.at, bytes: max(0, here.end-flt.at), frames: here.frames, torn: flt.trace || here.frames > 0}
+		return v.against(flt, flt.position().Less(high), high), nil
 	}
-	if flt.position().Less(high) || last > v.index {
-		v.damage = flt.asError(fmt.Sprintf("a later record witnesses that the log was synced up to %v", high))
+	// A file is left only when it is synced. So either this one ended here and the
+	// write that is torn is the first into the next, or more was here.
+	v := verdict{index: index + 1, end: blockSize, before: flt.position(), bytes: beyond.end - blockSize, frames: beyond.frames, torn: true}
+	next, err := s.crossed(index, flt, beyond)
+	if err != nil {
+		return verdict{}, err
 	}
-	return v, nil
+	if next == nil {
+		return v.against(flt, true, high), nil
+	}
+	return v.against(next, last > v.index || next.position().Less(high), high), nil
 }
 
-// crossed returns the fault that matters when frames lie in a later file: that
-// at the beginning of the next file if this one ended where walk stopped.
+// against says whether the fault is damage.
+func (v verdict) against(flt *fault, damage bool, high Position) verdict {
+	if damage {
+		v.damage = flt.asError(fmt.Sprintf("a later record witnesses that the log was synced up to %v", high))
+	}
+	return v
+}
+
+// crossed returns the fault at the beginning of the next file if this one, where
+// walk stopped, ended there: by what the first frame in the next file says or, if
+// that one is gone, because nothing is left of a record here. Else nil.
 func (s *scanner) crossed(index int, flt *fault, beyond found) (*fault, error) {
 	ended := flt.position() == beyond.synced || beyond.synced.File != flt.file.sequence && !flt.trace
 	if !ended {
-		return flt, nil
+		return nil, nil
 	}
 	_, next, err := s.read(s.files[index+1], blockSize)
 	if err == nil && next == nil {
-		return nil, fmt.Errorf("wal: the first record of %s could not be read, and now can", s.files[index+1].name)
+		next = &fault{file: s.files[index+1], at: blockSize, err: errChain, trace: true}
 	}
 	return next, err
 }

@@ -70,7 +70,7 @@ func (l *Log) replaceTail(s *scanner, v verdict) error {
 	}
 	copied := &file{f: f, name: temp, fileHeader: old.fileHeader}
 	if end+markRoom <= old.size {
-		if err := l.writeFirstMark(copied); err != nil {
+		if err := l.writeFirstMark(copied, v.before); err != nil {
 			return errors.Join(err, f.Close())
 		}
 	}
@@ -145,9 +145,12 @@ func (l *Log) copyPrefix(to disk.File, from *file, size int64) error {
 
 // writeFirstMark writes the mark that witnesses what was copied. It may say so
 // although neither is synced yet: nobody reads this file before both are.
-func (l *Log) writeFirstMark(to *file) error {
+// The first record of a file says where the one before ended.
+func (l *Log) writeFirstMark(to *file, before Position) error {
 	l.cur = to
-	l.synced = Position{to.sequence, l.end}
+	if l.synced = before; before.File == 0 {
+		l.synced = Position{to.sequence, l.end}
+	}
 	l.witness = l.synced
 	l.batch.mark[0] = Record{Kind: KindMark, Op: vsr.Op(l.low)}
 	at := l.end

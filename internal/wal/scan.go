@@ -103,12 +103,12 @@ func (s *scanner) walk() (int, *fault, error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		if i+1 == len(s.files) || end.at == blockSize {
+		if i+1 == len(s.files) {
 			return i, end, nil
 		}
 		// The file ended here if the next one goes on from here.
-		_, f, err := s.read(s.files[i+1], blockSize)
-		if err != nil || f != nil {
+		next, f, err := s.read(s.files[i+1], blockSize)
+		if err != nil || f != nil || next.synced != end.position() {
 			return i, end, err
 		}
 	}
