@@ -74,11 +74,18 @@ type BatchError struct {
 
 // Error names the frame, the reason and the two numbers.
 func (e *BatchError) Error() string {
+	what := e.Reason
 	if e.Frame >= 0 {
-		return fmt.Sprintf("wire: batch: frame %d: %s: %d, want %d", e.Frame, e.Reason, e.Got, e.Want)
+		what = fmt.Sprintf("frame %d: %s", e.Frame, e.Reason)
 	}
-	return fmt.Sprintf("wire: batch: %s: %d, want %d", e.Reason, e.Got, e.Want)
+	if e.Reason == faultChecksum {
+		return fmt.Sprintf("wire: batch: %s: %016x, want %016x", what, e.Got, e.Want)
+	}
+	return fmt.Sprintf("wire: batch: %s: %d, want %d", what, e.Got, e.Want)
 }
+
+// faultChecksum is the one reason whose numbers are shown in hexadecimal.
+const faultChecksum = "checksum"
 
 // Unwrap yields ErrBatch and a CodeInvalidFormat Error.
 func (e *BatchError) Unwrap() []error { return []error{ErrBatch, invalidFormat} }
@@ -108,14 +115,14 @@ func (b Batch) validate(dense bool) error {
 			return &BatchError{Reason: "offset delta", Frame: it.Index(), Got: uint64(f.OffsetDelta()), Want: uint64(it.Index())}
 		}
 		if got, want := f.Checksum(), xxh3.Hash(f[8:]); got != want {
-			return &BatchError{Reason: "checksum", Frame: it.Index(), Got: got, Want: want}
+			return &BatchError{Reason: faultChecksum, Frame: it.Index(), Got: got, Want: want}
 		}
 	}
 	if err := it.fault(); err != nil {
 		return err
 	}
 	if got, want := b.Checksum(), b.checksum(); got != want {
-		return headerFault("checksum", got, want)
+		return headerFault(faultChecksum, got, want)
 	}
 	return nil
 }

@@ -16,6 +16,11 @@
 // or ErrHeader (a header), names the field, and carries the galgo.Code that a
 // client would be told.
 //
+// Encoders take what is valid: a name, key or password of more than 255 bytes is a
+// bug of the caller and panics. Whoever takes values from people checks them first
+// (galgo.Identifier.Validate, galgo.ValidateName, ValidateUsername,
+// ValidatePassword, NewOptions, AppendUserHeaders).
+//
 // A request body may have bytes behind its last field, which are ignored, unless
 // it ends in options or in a batch. A reply body has none.
 package wire

@@ -170,14 +170,20 @@ func addBodies(f *testing.F, file string, codecs []codec) {
 		}
 		body := frame[HeaderSize:]
 		for i := range codecs {
-			f.Add(uint8(i), body)
+			addIfDecodes(f, codecs, i, body)
 			if len(body) > 4 {
-				f.Add(uint8(i), body[4:]) // without a result section
+				addIfDecodes(f, codecs, i, body[4:]) // without a result section
 			}
 		}
 	}
 	o := DefaultTopicOptions()
 	f.Add(uint8(len(codecs)-1), o.AppendState(nil))
+}
+
+func addIfDecodes(f *testing.F, codecs []codec, i int, body []byte) {
+	if _, err := codecs[i].decode(body); err == nil {
+		f.Add(uint8(i), body)
+	}
 }
 
 func FuzzRequests(f *testing.F) {
