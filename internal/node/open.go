@@ -27,6 +27,9 @@ import (
 // filesOpen bounds the segment files that stay open between uses.
 const filesOpen = 512
 
+// tailsBytes bounds the batches that all partitions together keep in memory.
+const tailsBytes = 256 << 20
+
 // walSpares is how many log files are kept ready, so that no write waits for one
 // to be made.
 const walSpares = 1
@@ -125,7 +128,7 @@ func (e *engine) openData(d disk.Disk, files *partition.Files, cluster [16]byte,
 	data, err := shard.OpenData(shard.DataConfig{
 		Disk: d, Clock: o.clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replicas: 1, Pipeline: c.Partition.PrepareQueueDepth,
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.random(), WALLimit: int64(c.WAL.Limit),
-		TailBytes: int(c.Partition.TailBytes), Files: files, Fail: o.fail, Note: o.note,
+		TailBytes: int(c.Partition.TailBytes), TailsBytes: tailsBytes / int64(c.System.Shards), Files: files, Fail: o.fail, Note: o.note,
 	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
 	if err != nil {
 		return err

@@ -46,9 +46,11 @@ type DataConfig struct {
 	Salt        uint64 // unguessable; see wal.Options
 	// WALLimit is the size of the live log in bytes at which a checkpoint is due.
 	WALLimit int64
-	// TailBytes is how much each partition keeps in memory for polls.
-	TailBytes int
-	Files     *partition.Files
+	// TailBytes is how much each partition keeps in memory for polls, TailsBytes
+	// how much all of the shard together.
+	TailBytes  int
+	TailsBytes int64
+	Files      *partition.Files
 
 	Fail func(error)
 	Note func(msg string, args ...any)
@@ -66,6 +68,9 @@ type Data struct {
 	paused []*dataGroup // whose segments could not be written lately
 	ckpt   dataCheckpoint
 	jobs   int // segment jobs under way
+
+	resident int64        // bytes of batches that the groups hold in memory
+	holding  []*dataGroup // those that hold any, the one written to longest ago first
 }
 
 // dataGroup is one partition on this node.
@@ -77,6 +82,9 @@ type dataGroup struct {
 	active  bool
 	gone    bool // removed: completions that are still under way find this
 	pause   int  // ticks until its segments are written again
+
+	resident int64 // bytes, as last accounted
+	holds    bool  // it is in Data.holding
 
 	head   vsr.Header      // of the last applied op
 	synced groupCheckpoint // newest; goes into the next table
@@ -151,10 +159,14 @@ func (d *Data) recognised(g *dataGroup, req SendRequest, done func(galgo.Code, u
 	return true
 }
 
+// unwrittenMax bounds the bytes of a group that wait to be written to its
+// segments, as they do while the disk refuses: beyond it nothing new is taken.
+const unwrittenMax = 128 << 20
+
 // ready finds a group that serves; otherwise it refuses with a retriable code.
 func (d *Data) ready(id vsr.GroupID, refuse func(galgo.Code)) (*dataGroup, bool) {
 	g := d.groups[id]
-	if g == nil || g.gone || d.feed.full() {
+	if g == nil || g.gone || d.feed.full() || g.machine.Stats().Figures().Unwritten > unwrittenMax {
 		refuse(galgo.CodeTransientNotAccepted)
 		return nil, false
 	}
@@ -275,6 +287,7 @@ func (d *Data) Turn() {
 			}
 		}
 	}
+	d.relieve()
 	d.maybeCheckpoint()
 	d.feed.flush()
 }
@@ -291,6 +304,7 @@ func (d *Data) turn(g *dataGroup) {
 		}
 	}
 	d.write(g)
+	d.account(g)
 }
 
 // propose moves waiting calls into the pipeline while there is room.
