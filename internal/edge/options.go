@@ -1,12 +1,12 @@
 package edge
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"galgo/internal/auth"
 	"galgo/internal/wire"
 )
 
@@ -50,11 +50,19 @@ const (
 	acceptRetryMax = time.Second
 )
 
+// Passwords checks passwords in bounded number: *auth.Hasher. Both functions cost
+// the same, and fail only if there is no room or the context ends, but for
+// auth.ErrFormat.
+type Passwords interface {
+	Verify(ctx context.Context, hash string, password []byte) (bool, error)
+	VerifyNothing(ctx context.Context, password []byte) error
+}
+
 // Options bound and describe the client edge. Hasher is required, all else has a
 // default.
 type Options struct {
 	// Hasher checks passwords.
-	Hasher *auth.Hasher
+	Hasher Passwords
 	// Logger gets the events of the edge; nil: slog.Default.
 	Logger *slog.Logger
 	// Version is what clients are told of the server at sign-in, 1..255 bytes; empty: "galgo".

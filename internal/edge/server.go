@@ -57,7 +57,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	var detaching, connections sync.WaitGroup
 	detaching.Go(detacher.run)
 	err := s.accept(ctx, listener, func(socket net.Conn) {
-		connections.Go(func() { s.serveConn(ctx, detacher, socket) })
+		id := s.registry.nextID() // here, so that ids follow the order of arrival
+		connections.Go(func() { s.serveConn(ctx, detacher, socket, id) })
 	})
 	cancel()
 	listener.Close()
@@ -125,11 +126,11 @@ func (s *Server) admit(socket net.Conn, serve func(net.Conn)) {
 	serve(socket)
 }
 
-func (s *Server) serveConn(ctx context.Context, detacher *detacher, socket net.Conn) {
+func (s *Server) serveConn(ctx context.Context, detacher *detacher, socket net.Conn, id uint32) {
 	defer s.slots.Release(1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c := newConn(s, s.registry.nextID(), socket, detacher, cancel)
+	c := newConn(s, id, socket, detacher, cancel)
 	s.registry.add(c)
 	c.run(ctx, cancel)
 	if lost := s.registry.remove(c); lost != nil {

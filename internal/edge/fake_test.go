@@ -1,0 +1,388 @@
+package edge
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+
+	"galgo"
+	"galgo/internal/auth"
+	"galgo/internal/disk/memdisk"
+	"galgo/internal/metadata"
+	"galgo/internal/partition"
+	"galgo/internal/wire"
+)
+
+// cheapParams keeps logins of tests fast.
+var cheapParams = auth.Params{MemoryKiB: 8, Passes: 1, Lanes: 1}
+
+var rootHash = auth.Hash([]byte("iggy"), [auth.SaltLen]byte{1}, cheapParams)
+
+// fakeNode is a Backend of real machines without log or disk: what is proposed is
+// committed at once, on one goroutine. Tests put themselves in between by the
+// on… functions, which run there too and report whether they took the request.
+type fakeNode struct {
+	mu         sync.Mutex
+	meta       *metadata.Machine
+	op         uint64
+	time       uint64
+	partitions map[uint64]*fakePartition
+	disk       *memdisk.Disk
+
+	onMetadata func(MetadataRequest, func(MetadataReply)) bool
+	onSend     func(SendRequest, func(SendReply)) bool
+	onStore    func(OffsetRequest, func(OffsetReply)) bool
+	onPoll     func(PollRequest, func(PollReply)) bool
+	onOffset   func(func(OffsetReply)) bool
+	onStats    func(group uint64) (f partition.Figures, ok, taken bool)
+
+	proposed []MetadataRequest // all, in order
+
+	jobs chan func()
+	done chan struct{}
+}
+
+type fakePartition struct {
+	*partition.Machine
+	op uint64
+}
+
+// jobsMax is more than the tests ever have waiting.
+const jobsMax = 1 << 14
+
+func newFakeNode(t testing.TB) *fakeNode {
+	t.Helper()
+	n := &fakeNode{
+		meta: metadata.New(), time: 1_700_000_000_000_000,
+		partitions: map[uint64]*fakePartition{}, disk: memdisk.New(memdisk.Options{}),
+		jobs: make(chan func(), jobsMax), done: make(chan struct{}),
+	}
+	body, err := metadata.Bootstrap{
+		Username: "iggy", PasswordHash: rootHash, Settings: metadata.Settings{ClientsMax: metadata.ClientsDefault},
+	}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.apply(metadata.Input{Operation: metadata.OperationBootstrap, Body: body})
+	jobs := n.jobs
+	go func() {
+		defer close(n.done)
+		for job := range jobs {
+			job()
+		}
+	}()
+	t.Cleanup(n.stop)
+	return n
+}
+
+func (n *fakeNode) stop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.jobs != nil {
+		close(n.jobs)
+		n.jobs = nil
+	}
+}
+
+// post runs a job on the node's goroutine, as a node does.
+func (n *fakeNode) post(job func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.jobs != nil {
+		n.jobs <- job
+	}
+}
+
+// apply is called on the node's goroutine or before it runs.
+func (n *fakeNode) apply(in metadata.Input) metadata.Output {
+	n.mu.Lock()
+	n.op++
+	n.time += 1000
+	in.Op, in.Timestamp = n.op, n.time
+	out := n.meta.Apply(in)
+	view := n.meta.View()
+	n.mu.Unlock()
+	for _, c := range out.Changes {
+		n.change(view, c)
+	}
+	return out
+}
+
+func (n *fakeNode) change(view *metadata.View, c metadata.Change) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch c.Kind {
+	case metadata.GroupCreated:
+		m, err := partition.New(partition.Config{
+			Group: c.Group, Incarnation: c.Revision, Stream: c.Stream, Topic: c.Topic, Partition: c.Partition, Disk: n.disk,
+		})
+		if err != nil {
+			panic(err)
+		}
+		n.partitions[c.Group] = &fakePartition{Machine: m}
+	case metadata.GroupRemoved:
+		delete(n.partitions, c.Group)
+	case metadata.GroupPurged:
+		n.partitions[c.Group].apply(n, partition.Entry{Operation: partition.OpPurge, Body: partition.AppendPurge(nil, c.Generation)})
+	}
+}
+
+// apply is called with the lock held.
+func (p *fakePartition) apply(n *fakeNode, e partition.Entry) partition.Result {
+	p.op++
+	e.Op = p.op
+	if e.Timestamp == 0 {
+		n.time += 1000
+		e.Timestamp = n.time
+	}
+	return p.Machine.Apply(e)
+}
+
+func (n *fakeNode) View() *metadata.View {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.meta.View()
+}
+
+func (n *fakeNode) CommitOp() uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.op
+}
+
+func (n *fakeNode) Stats(group uint64) (partition.Figures, bool) {
+	if n.onStats != nil {
+		if f, ok, taken := n.onStats(group); taken {
+			return f, ok
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, ok := n.partitions[group]
+	if !ok {
+		return partition.Figures{}, false
+	}
+	return p.Stats().Figures(), true
+}
+
+func (n *fakeNode) Cluster() wire.ClusterMetadata {
+	return wire.ClusterMetadata{Name: "single-node", Nodes: []wire.ClusterNode{{
+		Name: "iggy-node", Address: "127.0.0.1", TCP: 8090, QUIC: 8080, HTTP: 3000, WebSocket: 8092,
+	}}}
+}
+
+func (n *fakeNode) Host() wire.Stats { return wire.Stats{ProcessID: 42, Hostname: "host"} }
+
+func (n *fakeNode) Metadata(req MetadataRequest, done func(MetadataReply)) {
+	n.post(func() {
+		n.mu.Lock()
+		n.proposed = append(n.proposed, req)
+		n.mu.Unlock()
+		if n.onMetadata == nil || !n.onMetadata(req, done) {
+			done(n.metadata(req))
+		}
+	})
+}
+
+// metadata runs an operation as a node with one replica does.
+func (n *fakeNode) metadata(req MetadataRequest) MetadataReply {
+	in := metadata.Input{
+		Operation: req.Operation, Client: req.Client, Session: req.Session,
+		Request: req.Request, RequestSum: req.RequestSum, User: req.User,
+	}
+	switch req.Operation {
+	case wire.OperationRegister:
+		if login := n.View().CheckRegister(req.Client, req.User); login != metadata.LoginAccepted {
+			return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionSessionError}
+		}
+		return MetadataReply{Outcome: OutcomeReply, Op: n.apply(in).Session}
+	case wire.OperationLogout, metadata.OperationDetach:
+		n.apply(in)
+		return MetadataReply{Outcome: OutcomeReply, Op: n.CommitOp()}
+	}
+	return n.request(req, in)
+}
+
+func (n *fakeNode) request(req MetadataRequest, in metadata.Input) MetadataReply {
+	switch v := n.View().CheckRequest(req.Client, req.Session, req.Request, req.RequestSum); v.Kind {
+	case metadata.VerdictNew:
+	case metadata.VerdictDuplicate:
+		return MetadataReply{Outcome: OutcomeReply, Body: v.Reply.Body(), Operation: v.Reply.Operation, Op: v.Reply.Op, Timestamp: v.Reply.Timestamp}
+	case metadata.VerdictNoSession:
+		return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionNoSession}
+	case metadata.VerdictFenced:
+		return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionSessionTooLow}
+	case metadata.VerdictAlreadyApplied:
+		return MetadataReply{Outcome: OutcomeResult, Code: galgo.CodeRequestAlreadyApplied}
+	default:
+		return MetadataReply{Outcome: OutcomeDrop}
+	}
+	op, body, err := metadata.Admit(n.View(), req.Operation, req.Body)
+	if err != nil {
+		code, _ := galgo.CodeOf(err)
+		return MetadataReply{Outcome: OutcomeStatus, Code: code}
+	}
+	in.Operation, in.Body = op, body
+	out := n.apply(in)
+	return MetadataReply{Outcome: OutcomeReply, Body: out.Body, Operation: op, Op: n.CommitOp(), Timestamp: n.time}
+}
+
+func (n *fakeNode) Send(req SendRequest, done func(SendReply)) {
+	n.post(func() {
+		if n.onSend == nil || !n.onSend(req, done) {
+			done(n.send(req))
+		}
+	})
+}
+
+func (n *fakeNode) send(req SendRequest) SendReply {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, ok := n.partitions[req.Group]
+	if !ok {
+		return SendReply{Code: galgo.CodeTransientNotAccepted}
+	}
+	if req.Numbered {
+		if v, base := p.CheckNumbered(req.Client, req.Request); v == partition.Stored {
+			return SendReply{Base: base, Op: p.op}
+		}
+	}
+	n.time += 1000
+	base := p.Stamp(req.Batch, n.time)
+	r := p.apply(n, partition.Entry{
+		Timestamp: n.time, Operation: partition.OpSend, Client: req.Client, Request: req.Request,
+		Numbered: req.Numbered, Offset: base, Body: req.Batch,
+	})
+	return SendReply{Code: r.Code, Base: r.Base, Op: p.op}
+}
+
+func (n *fakeNode) StoreOffset(req OffsetRequest, done func(OffsetReply)) {
+	n.post(func() {
+		if n.onStore != nil && n.onStore(req, done) {
+			return
+		}
+		done(n.offsets(req, func(p *fakePartition) galgo.Code {
+			if code := p.CheckStore(req.Kind, req.Key, req.Offset); code != galgo.CodeOK {
+				return code
+			}
+			body := partition.StoreOffset{Kind: req.Kind, Monotone: req.Monotone, Key: req.Key, Offset: req.Offset}.Append(nil)
+			return p.apply(n, partition.Entry{Operation: partition.OpStoreOffset, Body: body}).Code
+		}))
+	})
+}
+
+func (n *fakeNode) DeleteOffset(req OffsetRequest, done func(OffsetReply)) {
+	n.post(func() {
+		done(n.offsets(req, func(p *fakePartition) galgo.Code {
+			if code := p.CheckDelete(req.Kind, req.Key); code != galgo.CodeOK {
+				return code
+			}
+			body := partition.DeleteOffset{Kind: req.Kind, Key: req.Key}.Append(nil)
+			return p.apply(n, partition.Entry{Operation: partition.OpDeleteOffset, Body: body}).Code
+		}))
+	})
+}
+
+func (n *fakeNode) offsets(req OffsetRequest, f func(*fakePartition) galgo.Code) OffsetReply {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, ok := n.partitions[req.Group]
+	if !ok {
+		return OffsetReply{Code: galgo.CodeTransientNotAccepted}
+	}
+	return OffsetReply{Code: f(p), Op: p.op}
+}
+
+func (n *fakeNode) Poll(req PollRequest, done func(PollReply)) {
+	n.post(func() {
+		if n.onPoll != nil && n.onPoll(req, done) {
+			return
+		}
+		done(n.poll(req))
+	})
+}
+
+func (n *fakeNode) poll(req PollRequest) PollReply {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, ok := n.partitions[req.Group]
+	if !ok {
+		return PollReply{Code: galgo.CodeTransientNotAccepted}
+	}
+	return PollReply{Code: p.Poll(partition.PollRequest{
+		Strategy: req.Strategy, Count: req.Count, Bytes: req.Bytes, Kind: req.Kind, Key: req.Key,
+	}, req.Plan)}
+}
+
+func (n *fakeNode) Offset(group uint64, kind galgo.ConsumerKind, key uint32, done func(OffsetReply)) {
+	n.post(func() {
+		if n.onOffset != nil && n.onOffset(done) {
+			return
+		}
+		n.mu.Lock()
+		p, ok := n.partitions[group]
+		reply := OffsetReply{Code: galgo.CodeTransientNotAccepted}
+		if ok {
+			reply = OffsetReply{}
+			reply.Stored, reply.Found = p.StoredOffset(kind, key)
+			reply.Current, _ = p.CurrentOffset()
+		}
+		n.mu.Unlock()
+		done(reply)
+	})
+}
+
+// addUser puts a user into the state, which no operation of this release does:
+// behind root in the encoded users (see metadata.View.EncodeState).
+func (n *fakeNode) addUser(t testing.TB, name, password string, active bool, permissions *galgo.Permissions) {
+	t.Helper()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	le := binary.LittleEndian
+	view := n.meta.View()
+	const usersAt = 1 + 8*4 + 1 + 4
+	state := view.EncodeState()
+	count := le.Uint32(state[usersAt:])
+	at := usersAt + 4
+	for range count {
+		at += encodedUserSize(state[at:])
+	}
+	user := le.AppendUint32(nil, count)
+	user = append(append(user, byte(len(name))), name...)
+	user = le.AppendUint64(user, n.time)
+	hash := auth.Hash([]byte(password), [auth.SaltLen]byte{2}, cheapParams)
+	user = append(le.AppendUint16(user, uint16(len(hash))), hash...)
+	user = append(user, oneIf(active), oneIf(permissions != nil))
+	if permissions != nil {
+		encoded := wire.AppendPermissions(nil, *permissions)
+		user = append(le.AppendUint32(user, uint32(len(encoded))), encoded...)
+	}
+	changed := append(append(append([]byte(nil), state[:at]...), user...), state[at:]...)
+	le.PutUint32(changed[usersAt:], count+1)
+	m, err := metadata.Decode(changed, view.EncodeClients())
+	if err != nil {
+		t.Fatalf("add user %q to the state: %v", name, err)
+	}
+	n.meta = m
+}
+
+func encodedUserSize(b []byte) int {
+	le := binary.LittleEndian
+	size := 4
+	size += 1 + int(b[size])
+	size += 8
+	size += 2 + int(le.Uint16(b[size:]))
+	permitted := b[size+1] == 1
+	size += 2
+	if permitted {
+		size += 4 + int(le.Uint32(b[size:]))
+	}
+	return size
+}
+
+func oneIf(v bool) byte {
+	if v {
+		return 1
+	}
+	return 0
+}
