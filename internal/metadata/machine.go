@@ -149,6 +149,7 @@ func (r *result) body() []byte {
 // onRequest runs a numbered request of a client, unless the table says that it
 // must not: the proposer may have known less of the log than is committed now.
 func (m *Machine) onRequest(in *Input) Output {
+	run := m.handler(in)
 	verdict := m.s.check(in.Client, in.Session, in.Request, in.RequestSum)
 	switch verdict.Kind {
 	case VerdictNew:
@@ -159,7 +160,7 @@ func (m *Machine) onRequest(in *Input) Output {
 	default:
 		return Output{Verdict: verdict}
 	}
-	res := m.execute(in, verdict.User)
+	res := run(call{op: in.Op, timestamp: in.Timestamp, user: verdict.User})
 	reply := Reply{
 		Request: in.Request, RequestSum: in.RequestSum, Op: in.Op, Timestamp: in.Timestamp,
 		Operation: in.Operation, body: res.body(), partitions: res.partitions,
@@ -175,34 +176,35 @@ type call struct {
 	user      uint32
 }
 
-// execute dispatches on the operation.
-func (m *Machine) execute(in *Input, user uint32) result {
-	c := call{op: in.Op, timestamp: in.Timestamp, user: user}
+// handler returns what runs the operation. It panics for one that this release
+// does not know, whatever the client table says of the request: to pass over it
+// would fork the state from that of whoever wrote it.
+func (m *Machine) handler(in *Input) func(call) result {
 	switch in.Operation {
 	case wire.OperationCreateStream:
-		return m.createStream(c, decoded(in, wire.DecodeCreateStreamRequest))
+		return func(c call) result { return m.createStream(c, decoded(in, wire.DecodeCreateStreamRequest)) }
 	case wire.OperationUpdateStream:
-		return m.updateStream(c, decoded(in, wire.DecodeUpdateStreamRequest))
+		return func(c call) result { return m.updateStream(c, decoded(in, wire.DecodeUpdateStreamRequest)) }
 	case wire.OperationDeleteStream:
-		return m.deleteStream(c, decoded(in, wire.DecodeStreamRequest))
+		return func(c call) result { return m.deleteStream(c, decoded(in, wire.DecodeStreamRequest)) }
 	case wire.OperationPurgeStream:
-		return m.purgeStream(c, decoded(in, wire.DecodeStreamRequest))
+		return func(c call) result { return m.purgeStream(c, decoded(in, wire.DecodeStreamRequest)) }
 	case wire.OperationCreateTopicWithAssignments:
-		return m.createTopic(c, decoded(in, decodeNewTopic))
+		return func(c call) result { return m.createTopic(c, decoded(in, decodeNewTopic)) }
 	case wire.OperationUpdateTopic:
-		return m.updateTopic(c, decoded(in, wire.DecodeUpdateTopicRequest))
+		return func(c call) result { return m.updateTopic(c, decoded(in, wire.DecodeUpdateTopicRequest)) }
 	case wire.OperationDeleteTopic:
-		return m.deleteTopic(c, decoded(in, wire.DecodeTopicRequest))
+		return func(c call) result { return m.deleteTopic(c, decoded(in, wire.DecodeTopicRequest)) }
 	case wire.OperationPurgeTopic:
-		return m.purgeTopic(c, decoded(in, wire.DecodeTopicRequest))
+		return func(c call) result { return m.purgeTopic(c, decoded(in, wire.DecodeTopicRequest)) }
 	case wire.OperationCreatePartitionsWithAssignments:
-		return m.createPartitions(c, decoded(in, wire.DecodePartitionsRequest))
+		return func(c call) result { return m.createPartitions(c, decoded(in, wire.DecodePartitionsRequest)) }
 	case wire.OperationDeletePartitions:
-		return m.deletePartitions(c, decoded(in, wire.DecodePartitionsRequest))
+		return func(c call) result { return m.deletePartitions(c, decoded(in, wire.DecodePartitionsRequest)) }
 	case wire.OperationCreateConsumerGroup:
-		return m.createConsumerGroup(c, decoded(in, wire.DecodeCreateGroupRequest))
+		return func(c call) result { return m.createConsumerGroup(c, decoded(in, wire.DecodeCreateGroupRequest)) }
 	case wire.OperationDeleteConsumerGroup:
-		return m.deleteConsumerGroup(c, decoded(in, wire.DecodeGroupRequest))
+		return func(c call) result { return m.deleteConsumerGroup(c, decoded(in, wire.DecodeGroupRequest)) }
 	}
 	panic(fmt.Sprintf("metadata: op %d has operation %d, which this release cannot apply", in.Op, in.Operation))
 }

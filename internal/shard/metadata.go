@@ -133,8 +133,12 @@ func (m *Metadata) preflight(req MetadataRequest) (MetadataRequest, MetadataRepl
 	switch req.Operation {
 	case wire.OperationRegister:
 		reply, refused := answerOfLogin(view.CheckRegister(req.Client, req.User))
+		req.Body = nil
 		return req, reply, refused
-	case wire.OperationLogout, metadata.OperationDetach, metadata.OperationBootstrap, metadata.OperationConfigure:
+	case wire.OperationLogout, metadata.OperationDetach:
+		req.Body = nil
+		return req, MetadataReply{}, false
+	case metadata.OperationBootstrap, metadata.OperationConfigure:
 		return req, MetadataReply{}, false
 	}
 	op, body, err := metadata.Admit(view, req.Operation, req.Body)

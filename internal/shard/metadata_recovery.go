@@ -158,10 +158,26 @@ func replayFrom(log *wal.Log, dir string, group vsr.GroupID, base vsr.Header, ap
 		if p.Parent != head.Identity {
 			return head, fmt.Errorf("%w: %s: group %d op %d follows %v, but op %d is %v", ErrLogForks, dir, group, op, p.Parent, head.Op, head.Identity)
 		}
-		apply(&p)
+		if err := redo(&p, apply); err != nil {
+			return head, fmt.Errorf("%w: %s: group %d op %d, operation %d: %w", ErrOperationUnknown, dir, group, op, p.Operation, err)
+		}
 		head = p.Header
 	}
 	return head, nil
+}
+
+// redo applies a committed operation that a log held at start. A machine panics
+// on a body that it cannot read. The checksums vouch for the bytes, so another
+// version of galgo wrote them: at start that is a refusal for a person to read,
+// and nothing has been served yet.
+func redo(p *vsr.Prepare, apply func(*vsr.Prepare)) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v; start the version of galgo that wrote it", r)
+		}
+	}()
+	apply(p)
+	return nil
 }
 
 func snapshotsOf(d disk.Disk) *snapshot.Store {

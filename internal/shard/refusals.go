@@ -23,6 +23,8 @@ var (
 	// ErrMetadataLost: a log or a directory names a group that this node's
 	// metadata has never given out.
 	ErrMetadataLost = errors.New("partition data is newer than the metadata")
+	// ErrOperationUnknown: a committed operation that this version cannot read.
+	ErrOperationUnknown = errors.New("a committed operation that this version of galgo does not know")
 	// ErrShardsChanged: the number of shards is fixed when a directory is made.
 	ErrShardsChanged = errors.New("the number of shards cannot change")
 	// ErrCheckpointWedged: checkpoints have failed for so long that the node
