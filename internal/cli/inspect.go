@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+
+	"galgo/internal/disk"
+	"galgo/internal/superblock"
+)
+
+// Where things are in a data directory.
+const (
+	dataDirDefault = "local_data"
+	metadataDir    = "metadata"
+	shardsDir      = "shards"
+	groupsDir      = "groups"
+)
+
+func inspectCommand() *command {
+	return &command{
+		use: "inspect", short: "Read a data directory and say what is wrong with it",
+		long: `Read a data directory and say what is wrong with it. Nothing is changed and
+no lock is taken. What a server that runs is just writing may look torn; stop it for a
+verdict. The exit status is 1 if there is anything that a start would refuse.`,
+		subs: []*command{
+			inspectSubcommand("superblock", "Show what the node is and has promised", nil, inspectSuperblock),
+			inspectWALCommand(),
+			inspectSubcommand("snapshot", "Verify the checkpoints", nil, inspectSnapshots),
+			inspectSegmentCommand(),
+		},
+	}
+}
+
+// inspection is a data directory and what was found wrong in it.
+type inspection struct {
+	e        *env
+	disk     *readOnly
+	problems []error
+}
+
+// problem notes what is wrong and returns it as text for a cell.
+func (in *inspection) problem(err error) string {
+	if err == nil {
+		return ""
+	}
+	in.problems = append(in.problems, err)
+	return err.Error()
+}
+
+func inspectSubcommand(name, short string, flags func(*flagSet), look func(context.Context, *inspection) error) *command {
+	return &command{
+		use: name + " [DIRECTORY]", short: short, args: between(0, 1), flags: flags,
+		run: func(ctx context.Context, e *env, args []string) (err error) {
+			dir := dataDirDefault
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			in := &inspection{e: e}
+			if in.disk, err = openReadOnly(dir); err != nil {
+				return err
+			}
+			defer in.disk.Close()
+			if err := look(ctx, in); err != nil {
+				return err
+			}
+			return in.verdict(dir)
+		},
+	}
+}
+
+func (in *inspection) verdict(dir string) error {
+	if len(in.problems) == 0 {
+		in.e.say("Nothing is wrong in %s.", dir)
+		return nil
+	}
+	for _, p := range in.problems {
+		in.e.say("%v", p)
+	}
+	return fmt.Errorf("%d problems in %s", len(in.problems), dir)
+}
+
+// dirs lists the directories below dir, as shards; none if there is no dir.
+func (in *inspection) dirs(dir string) ([]string, error) {
+	entries, err := in.disk.List(dir)
+	if errors.Is(err, disk.ErrNotExist) {
+		return nil, nil
+	}
+	var all []string
+	for _, e := range entries {
+		if e.Dir {
+			all = append(all, path.Join(dir, e.Name))
+		}
+	}
+	return all, err
+}
+
+type superblockReport struct {
+	Format   string        `json:"format"`
+	Outcome  string        `json:"outcome"`
+	Sequence uint64        `json:"sequence"`
+	Slots    [2]string     `json:"slots"`
+	Identity *identityView `json:"identity,omitempty"`
+	State    *stateView    `json:"state,omitempty"`
+}
+
+type identityView struct {
+	Cluster     string `json:"cluster"`
+	Node        string `json:"node"`
+	Replica     uint8  `json:"replica"`
+	Replicas    uint8  `json:"replica_count"`
+	CreatedAt   string `json:"created_at"`
+	MemberSince uint64 `json:"member_since_op"`
+}
+
+type stateView struct {
+	View          uint32 `json:"view"`
+	LogView       uint32 `json:"log_view"`
+	CommitMax     uint64 `json:"commit_max"`
+	CheckpointOp  uint64 `json:"checkpoint_op"`
+	CheckpointSum string `json:"checkpoint_sum"`
+}
+
+func inspectSuperblock(_ context.Context, in *inspection) error {
+	r := superblockReport{Format: "present"}
+	t := table{{"Property", "Value"}}
+	id, idErr := superblock.ReadIdentity(in.disk)
+	if idErr != nil {
+		r.Format = in.problem(idErr)
+	}
+	t.add(superblock.IdentityName, r.Format)
+	if idErr == nil {
+		r.Identity = identityOf(id)
+		t.add("Cluster", r.Identity.Cluster)
+		t.add("Node", r.Identity.Node)
+		t.add("Replica", fmt.Sprintf("%d of %d", id.Replica, id.ReplicaCount))
+		t.add("Created", r.Identity.CreatedAt)
+	}
+	state, err := in.readState(&r, &t)
+	if err != nil {
+		return err
+	}
+	if state != nil && idErr == nil {
+		in.problem(state.CheckNode(metadataDir, id.Cluster, id.Replica, id.ReplicaCount))
+	}
+	if state == nil && r.Outcome == superblock.Empty.String() && idErr == nil {
+		in.problem(fmt.Errorf("superblock: %s is empty beside a %s file, which is written after it: it was lost", metadataDir, superblock.IdentityName))
+	}
+	return in.e.print(r, t)
+}
+
+func identityOf(id superblock.Identity) *identityView {
+	return &identityView{
+		Cluster: hex.EncodeToString(id.Cluster[:]), Node: hex.EncodeToString(id.Node[:]),
+		Replica: id.Replica, Replicas: id.ReplicaCount, CreatedAt: timeOf(id.CreatedAt), MemberSince: id.MemberSince,
+	}
+}
+
+// readState reads the two slots. The state is nil unless there is one.
+func (in *inspection) readState(r *superblockReport, t *table) (*superblock.State, error) {
+	store, err := superblock.Open(in.disk, metadataDir)
+	if err != nil {
+		return nil, err
+	}
+	o := store.Latest()
+	r.Outcome, r.Sequence = o.Kind.String(), o.Sequence
+	t.add("Superblock", o.Kind)
+	for i, slot := range o.Slots {
+		r.Slots[i] = slot.String()
+		t.add(fmt.Sprintf("superblock.%c", 'a'+i), slot)
+	}
+	in.problem(o.Err(metadataDir))
+	if o.Kind != superblock.Present {
+		return nil, nil
+	}
+	s, err := superblock.DecodeState(o.Payload)
+	if err != nil {
+		in.problem(err)
+		return nil, nil
+	}
+	r.State = &stateView{s.View, s.LogView, s.CommitMax, s.CheckpointOp, hex.EncodeToString(s.CheckpointSum[:])}
+	t.add("View", s.View)
+	t.add("Log view", s.LogView)
+	t.add("Commit max", s.CommitMax)
+	t.add("Checkpoint op", s.CheckpointOp)
+	t.add("Checkpoint sum", r.State.CheckpointSum)
+	return &s, nil
+}
