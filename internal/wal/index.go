@@ -38,10 +38,11 @@ type group struct {
 	// That happens in Open only.
 	begun, orphan bool
 
-	// bornFile is the file of op 1, and floorFile that of the newest reset or
-	// floor record, which names floorOp; 0 if it is not in the log.
-	bornFile, floorFile uint64
-	floorOp             vsr.Op
+	// bornFile is the file of op 1, 0 if it is not in the log. floorEntry is the
+	// newest reset or floor record, of op floorOp; 0 if there is none.
+	bornFile   uint64
+	floorOp    vsr.Op
+	floorEntry entry
 
 	// Where the group will stand when the batch under way is written.
 	// Otherwise equal to last and lastID. Only the writer uses them.
@@ -125,14 +126,15 @@ func (g *group) cut(op vsr.Op) {
 	case op == 0:
 		g.keepAbove(g.last())
 		g.base, g.baseID, g.baseAt, g.orphan = 0, vsr.Identity{}, where{}, false
+		g.begun = false
 	case !g.begun:
-		g.orphan = g.orphan || op > g.base
+		g.orphan = op > g.base
 	case op < g.base && !g.orphan:
 		panic(fmt.Sprintf("wal: group %d: truncate to op %d, below the released op %d", g.id, op, g.base))
-	case op < g.base: // even the first op seen is dead
+	case op < g.base: // even the first op seen is dead; back to the floor before it
 		g.keepAbove(g.last())
-		g.base, g.baseID, g.baseAt = 0, vsr.Identity{}, where{}
-		g.begun, g.orphan = false, true
+		g.base, g.baseID, g.baseAt = g.floorOp, g.floorEntry.id, g.floorEntry.at
+		g.begun, g.orphan = false, op > g.base
 	default:
 		for _, e := range g.entries[op-g.base:] {
 			g.live -= recordBytes(e.at)
@@ -154,9 +156,10 @@ func (g *group) admitFloor(h *vsr.Header) error {
 }
 
 // floor makes h, which was admitted, the commit point. A floor below the base
-// says nothing new: a later one follows, or the group was released further while
-// this one was being written.
+// changes nothing yet: a later one follows, or a truncation back to it, or the
+// group was released further while this one was being written.
 func (g *group) floor(h *vsr.Header, at where) {
+	g.floorOp, g.floorEntry = h.Op, entry{h.Identity, at}
 	if h.Op < g.base {
 		return
 	}
@@ -177,7 +180,7 @@ func (g *group) reset(h *vsr.Header, at where) {
 
 func (g *group) rebase(h *vsr.Header, at where) {
 	g.base, g.baseID, g.baseAt = h.Op, h.Identity, at
-	g.floorFile, g.floorOp = at.file, h.Op
+	g.floorOp, g.floorEntry = h.Op, entry{h.Identity, at}
 	g.begun, g.orphan = true, false
 	g.settle()
 }

@@ -157,7 +157,7 @@ func (l *Log) needs(low uint64) []carried {
 // with nothing that says why. A floor below the base does not: what lies between
 // them may be gone.
 func (g *group) needsFloor(low uint64) bool {
-	return g.base > 0 && g.bornFile < low && (g.floorFile < low || g.floorOp != g.base)
+	return g.base > 0 && g.bornFile < low && (g.floorEntry.at.file < low || g.floorOp != g.base)
 }
 
 func (l *Log) floorHeader(n carried) (*vsr.Header, error) {

@@ -214,3 +214,49 @@ func TestReadersBesideTheWriter(t *testing.T) {
 	wg.Wait()
 	must(t, l.Close())
 }
+
+// The floors that reclaiming carries, met by truncations and by gaps where files
+// were freed. Each of these once failed to open.
+func TestFloorsMeetTruncations(t *testing.T) {
+	big := 3400 // fills a file
+	for name, run := range map[string]func(l *Log, h *history, p *prepares) []error{
+		"all ops truncated": func(l *Log, h *history, p *prepares) []error {
+			return []error{
+				h.write(l, true, p.next(1, big)), h.write(l, true, p.next(1, 0)),
+				h.write(l, true, Record{Kind: KindTruncate, Group: 1}), l.Reclaim(),
+			}
+		},
+		"back to the floor before the first op seen": func(l *Log, h *history, p *prepares) []error {
+			return []error{
+				h.write(l, true, h.resetTo(p, 1, 1)), h.write(l, true, p.next(1, big)), l.Reclaim(),
+				h.write(l, true, p.next(1, 0)), h.write(l, true, Record{Kind: KindTruncate, Group: 1, Op: 1}), l.Reclaim(),
+			}
+		},
+		"back to the floor behind the first op seen": func(l *Log, h *history, p *prepares) []error {
+			return []error{
+				h.write(l, true, h.resetTo(p, 1, 1)), h.write(l, true, p.next(1, big)), h.write(l, true, p.next(1, 0)), l.Reclaim(),
+				h.write(l, true, Record{Kind: KindTruncate, Group: 1, Op: 1}), l.Reclaim(),
+			}
+		},
+		"twice, back to the floor": func(l *Log, h *history, p *prepares) []error {
+			errs := []error{h.write(l, true, p.next(1, 0), p.next(1, 0)), h.write(l, true, p.next(1, big))}
+			h.release(l, 1, 2)
+			return append(errs, l.Reclaim(),
+				h.write(l, true, Record{Kind: KindTruncate, Group: 1, Op: 3}),
+				h.write(l, true, Record{Kind: KindTruncate, Group: 1, Op: 2}), l.Reclaim())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := memdisk.New(memdisk.Options{})
+			l, _ := mustOpen(t, d)
+			h := newHistory()
+			must(t, errors.Join(run(l, h, newPrepares())...))
+			if l.oldest() == 1 {
+				t.Fatal("nothing was freed")
+			}
+			if _, err := h.recoverAndCheck(d, h.durable, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
