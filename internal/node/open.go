@@ -50,7 +50,7 @@ func (n *Node) recover(d disk.Disk, version string) error {
 		return errors.New("cluster.enabled: this version of galgo runs as a single node; set it to false")
 	}
 	e, err := openEngine(d, engineOptions{
-		config: n.cfg, clock: wallClock{}, random: randomUint64, fail: n.fail, note: n.note,
+		config: n.cfg, clock: wallClock{}, random: randomUint64, tails: tailsBytes, fail: n.fail, note: n.note,
 		loop: func() Loop {
 			l := newLoop()
 			n.loops = append(n.loops, l)
@@ -71,6 +71,7 @@ type engineOptions struct {
 	config config.Config
 	clock  shard.Clock
 	random func() uint64
+	tails  int64       // bytes of batches that all partitions together keep in memory
 	loop   func() Loop // makes one; the first is for the metadata, then one a shard
 	fail   func(error)
 	note   func(string, ...any)
@@ -128,7 +129,7 @@ func (e *engine) openData(d disk.Disk, files *partition.Files, cluster [16]byte,
 	data, err := shard.OpenData(shard.DataConfig{
 		Disk: d, Clock: o.clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replicas: 1, Pipeline: c.Partition.PrepareQueueDepth,
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.random(), WALLimit: int64(c.WAL.Limit),
-		TailBytes: int(c.Partition.TailBytes), TailsBytes: tailsBytes / int64(c.System.Shards), Files: files, Fail: o.fail, Note: o.note,
+		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.tails / int64(c.System.Shards), Files: files, Fail: o.fail, Note: o.note,
 	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
 	if err != nil {
 		return err

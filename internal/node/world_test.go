@@ -59,11 +59,14 @@ func worldConfig() config.Config {
 	return c
 }
 
+// worldTails is what all partitions of a world keep in memory, in bytes.
+const worldTails = 4 << 20
+
 // open recovers a node from a disk. Errors are those of the start.
 func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (*world, error) {
 	w := &world{t: t, disk: d, rng: rand.New(rand.NewPCG(seed, 1)), now: now, patience: 4}
 	e, err := openEngine(d, engineOptions{
-		config: c, clock: w, random: w.rng.Uint64,
+		config: c, clock: w, random: w.rng.Uint64, tails: worldTails,
 		loop: func() Loop {
 			l := &inlineLoop{}
 			w.loops = append(w.loops, l)
