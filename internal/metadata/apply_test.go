@@ -156,6 +156,12 @@ func TestTopicRules(t *testing.T) { // storage.md §7.5
 	r.wantCode(galgo.CodeTopicIDNotFound, wire.OperationDeleteTopic, deleteTopicBody(id(0), id(4096)))
 	r.wantCode(galgo.CodeTopicIDNotFound, wire.OperationPurgeTopic, deleteTopicBody(id(0), name("c")))
 	r.must(wire.OperationUpdateTopic, updateTopicBody(id(0), name("a"), "a"))
+	r.must(wire.OperationUpdateTopic, updateTopicBody(id(0), name("a"), "c"))
+	r.createTopic(0, "a", 1)
+	if got := r.topic(id(0), name("c")).ID; got != 0 {
+		t.Errorf("the renamed topic has id %d, want 0", got)
+	}
+	r.must(wire.OperationDeleteTopic, deleteTopicBody(id(0), name("a")))
 	r.createStream("other")
 	r.createTopic(1, "a", 1)
 	if got := topicIDs(r.m.View(), 0); !slices.Equal(got, []uint32{0, 1}) {
@@ -208,8 +214,9 @@ func TestPartitionRules(t *testing.T) { // storage.md §7.7
 	if p, ok := r.m.View().PartitionOf(5); !ok || p.ID != 1 {
 		t.Errorf("group 5 is found as %+v", p)
 	}
-	if _, ok := r.m.View().PartitionOf(4); ok {
-		t.Errorf("group 4 is still found")
+	r.must(wire.OperationCreatePartitions, partitionsBody(id(0), id(0), 2))
+	if p, ok := r.m.View().PartitionOf(4); ok {
+		t.Errorf("group 4 is still found, as partition %d with group %d", p.ID, p.Group)
 	}
 }
 
@@ -228,6 +235,68 @@ func TestPartitionIDsRunOut(t *testing.T) {
 	}
 	if _, _, err := r.root(wire.OperationCreatePartitions, partitionsBody(id(0), id(0), 1)); err != nil {
 		t.Errorf("the last id: %v", err)
+	}
+}
+
+// What Admit bounds is bounded in Apply too: a log may be older than the bounds of
+// the node that admitted it, and an answer is a kept reply.
+func TestApplyBoundsNewPartitions(t *testing.T) {
+	r := newRig(t)
+	r.createStream("s")
+	s := r.sessions[clientID(1)]
+	for _, in := range []Input{
+		{Operation: wire.OperationCreateTopicWithAssignments,
+			Body: newTopic{Stream: id(0), Partitions: 1001, Name: "t", Options: wire.DefaultTopicOptions()}.encode()},
+		{Operation: wire.OperationCreatePartitionsWithAssignments, Body: partitionsBody(id(0), id(0), 1001)},
+		{Operation: wire.OperationCreatePartitionsWithAssignments, Body: partitionsBody(id(0), id(0), 0)},
+	} {
+		in.Client, in.Session, in.Request = clientID(1), s.epoch, s.next
+		s.next++
+		if code, _, _ := wire.SplitResult(r.apply(in).Body); code != galgo.CodeTooManyPartitions {
+			t.Errorf("operation %d answers %v, want %v", in.Operation, code, galgo.CodeTooManyPartitions)
+		}
+		r.createTopicOnce("t")
+	}
+}
+
+func (r *rig) createTopicOnce(name string) {
+	if r.m.View().Counts().Topics == 0 {
+		r.createTopic(0, name, 0)
+	}
+}
+
+// The revision moves with the shape of partitions and groups, and with nothing
+// else (storage.md §7.3).
+func TestRevision(t *testing.T) {
+	r := newRig(t)
+	r.createStream("s")
+	r.createStream("t")
+	for _, tt := range []struct {
+		op   wire.Operation
+		body []byte
+		by   uint64
+	}{
+		{wire.OperationCreateStream, createStreamBody("u"), 0},
+		{wire.OperationUpdateStream, updateStreamBody(name("u"), "v"), 0},
+		{wire.OperationPurgeStream, deleteStreamBody(id(0)), 0},
+		{wire.OperationCreateTopic, createTopicBody(id(0), "a", 0), 1},
+		{wire.OperationCreateTopic, createTopicBody(id(0), "b", 2), 1},
+		{wire.OperationUpdateTopic, updateTopicBody(id(0), id(0), "c"), 0},
+		{wire.OperationPurgeTopic, deleteTopicBody(id(0), id(0)), 0},
+		{wire.OperationPurgeTopic, deleteTopicBody(id(0), id(1)), 1},
+		{wire.OperationPurgeStream, deleteStreamBody(id(0)), 1},
+		{wire.OperationCreatePartitions, partitionsBody(id(0), id(0), 3), 1},
+		{wire.OperationDeletePartitions, partitionsBody(id(0), id(0), 1), 1},
+		{wire.OperationCreateConsumerGroup, createGroupBody(id(0), id(0), "g"), 0},
+		{wire.OperationDeleteConsumerGroup, deleteGroupBody(id(0), id(0), id(0)), 1},
+		{wire.OperationDeleteTopic, deleteTopicBody(id(0), id(0)), 1},
+		{wire.OperationDeleteStream, deleteStreamBody(id(1)), 1},
+	} {
+		before := r.m.View().Revision()
+		r.must(tt.op, tt.body)
+		if got := r.m.View().Revision() - before; got != tt.by {
+			t.Errorf("%v %x moves the revision by %d, want %d", tt.op, tt.body, got, tt.by)
+		}
 	}
 }
 

@@ -79,6 +79,13 @@ func TestRegisterOfAnotherUser(t *testing.T) { // N-07
 	if got := r.login(clientID(9), 4).Login; got != LoginNoUser {
 		t.Errorf("login of a user that is not there ends as %v, want %v", got, LoginNoUser)
 	}
+	r.change(func(s *state) {
+		u, _ := s.users.get(3)
+		u.Active = false
+	})
+	if got := r.login(clientID(9), 3).Login; got != LoginNoUser {
+		t.Errorf("login of an inactive user ends as %v, want %v", got, LoginNoUser)
+	}
 	c, _ := r.m.View().Client(clientID(1))
 	if c.User != RootUser || c.Epoch != r.sessions[clientID(1)].epoch {
 		t.Errorf("the refused login changed the entry to %+v", *c)
@@ -133,6 +140,8 @@ func TestZeroChecksumWasCommitted(t *testing.T) { // T-16
 	r := newRig(t)
 	id := clientID(7)
 	epoch := r.login(id, RootUser).Session
+	// Number 0 is that of the kept reply to the Register, which is no answer to anything else.
+	wantVerdict(t, r.m.View().CheckRequest(id, epoch, 0, [16]byte{}), VerdictAlreadyApplied)
 	r.request(id, epoch, 1, [16]byte{})
 	wantVerdict(t, r.m.View().CheckRequest(id, epoch, 1, sum(9)), VerdictDuplicate)
 }
