@@ -79,7 +79,7 @@ func isCobraUsage(err error) bool {
 func build(c *command, e *env) *cobra.Command {
 	cc := &cobra.Command{
 		Use: c.use, Aliases: c.aliases, Short: c.short, Long: c.long, Example: c.example, Hidden: c.hidden,
-		DisableFlagsInUseLine: true,
+		DisableFlagsInUseLine: true, SuggestionsMinimumDistance: 2,
 	}
 	if c.flags != nil {
 		c.flags(cc.Flags())

@@ -64,6 +64,8 @@ func exitOf(err error) Exit {
 	switch {
 	case errors.Is(err, errUsage):
 		return ExitUsage
+	case isNodeFailure(err):
+		return ExitFailed
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted
 	case isCall(err) && client.OutcomeOf(err) == client.Unknown:

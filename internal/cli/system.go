@@ -191,7 +191,7 @@ func clusterCommand() *command {
 	}
 }
 
-type node struct {
+type nodeView struct {
 	Name      string `json:"name"`
 	Address   string `json:"address"`
 	TCP       uint16 `json:"tcp_port"`
@@ -209,12 +209,12 @@ func clusterMetadata(ctx context.Context, e *env, _ []string) error {
 			return err
 		}
 		v := struct {
-			Name  string `json:"name"`
-			Nodes []node `json:"nodes"`
-		}{m.Name, []node{}}
+			Name  string     `json:"name"`
+			Nodes []nodeView `json:"nodes"`
+		}{m.Name, []nodeView{}}
 		t := table{{"Name", "IP", "TCP", "QUIC", "HTTP", "WebSocket", "Role", "Status"}}
 		for _, n := range m.Nodes {
-			v.Nodes = append(v.Nodes, node{n.Name, n.Address, n.TCP, n.QUIC, n.HTTP, n.WebSocket, n.Role.String(), n.Status.String()})
+			v.Nodes = append(v.Nodes, nodeView{n.Name, n.Address, n.TCP, n.QUIC, n.HTTP, n.WebSocket, n.Role.String(), n.Status.String()})
 			t.add(n.Name, n.Address, n.TCP, n.QUIC, n.HTTP, n.WebSocket, n.Role, n.Status)
 		}
 		e.say("Cluster %s:", m.Name)
