@@ -62,6 +62,7 @@ func TestUndecodableBodies(t *testing.T) {
 		{"partitioning of kind 4", as(DecodeSendMessagesRequest), send("0401ff", "01000000"), false},
 		{"balanced with a value", as(DecodeSendMessagesRequest), send("0101ff", "01000000"), false},
 		{"partition of 3 bytes", as(DecodeSendMessagesRequest), send("0203010000", "01000000"), false},
+		{"partition of 5 bytes", as(DecodeSendMessagesRequest), send("02050100000000", "01000000"), false},
 		{"empty key", as(DecodeSendMessagesRequest), send("0300", "01000000"), false},
 		{"metadata one byte longer", as(DecodeSendMessagesRequest), send("0100", "01000000ff"), false},
 		{"metadata one byte shorter", as(DecodeSendMessagesRequest), send("0100", "010000"), false},

@@ -45,6 +45,9 @@ func DecodeTopicOptionsState(b []byte) (o TopicOptions, rest []byte, err error) 
 		c.fail("version", "unknown version")
 	}
 	o.Compression = galgo.CompressionAlgorithm(c.u8("compression"))
+	if o.Compression != galgo.CompressionNone && o.Compression != galgo.CompressionGzip {
+		c.fail("compression", "unknown algorithm")
+	}
 	flags := c.u8("flags")
 	if flags > 3 {
 		c.fail("flags", "unknown flag")
