@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		binary = filepath.Join(dir, "galgo")
-		build := exec.Command("go", "build", "-o", binary, "galgo/internal/devmain")
+		build := exec.Command("go", "build", "-o", binary, "galgo/cmd/galgo")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "build galgo: %v\n%s", err, out)
