@@ -57,7 +57,7 @@ type Config struct {
 	SegmentSize    uint64 // bytes; the batch that reaches it is the last; 0 is 1 GiB
 	MessagesToSave uint32 // unwritten messages that make a write due; 0 is 1024
 	BytesToSave    uint64 // unwritten bytes that make a write due; 0 is 1 MiB
-	Preallocate    bool   // make segment files in full size, zeroed, when begun
+	Preallocate    bool   // begin a segment file in full size, zeroed; a restart cuts it
 	IndexInterval  uint32 // bytes of log between index entries; 0 is 32 KiB
 	TailBytes      int    // written batches kept in memory for polls; 0 is 4 MiB, negative none
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"galgo"
+	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 )
 
@@ -62,7 +63,10 @@ func TestGarbageBehindTheFilesIsCut(t *testing.T) {
 				if got := int64(len(d.Bytes(active.indexName))); got != indexPos(want.entries) {
 					t.Fatalf("index has %d bytes after open, want %d", got, indexPos(want.entries))
 				}
-				d = d.PowerLoss(nil) // the cut is durable
+				d = d.PowerLoss(nil)
+				if got := uint64(len(d.Bytes(active.logName))); got != want.size {
+					t.Fatalf("log has %d bytes after a power loss: the cut was not synced", got)
+				}
 				r.must(r.reopen(d))
 				r.must(sendAndWrite(r, 100, 60))
 				r.must(r.save())
@@ -185,8 +189,49 @@ func TestFlippedBitsAreNeverServed(t *testing.T) {
 	mustPollEqual(t, "all bits set right", r, r.twin())
 }
 
+// TestSoundRecordsInTheWrongPlace: writes that went astray leave records whose
+// checksums are right and that are not what belongs there.
+func TestSoundRecordsInTheWrongPlace(t *testing.T) {
+	place := func(partition, base, time uint64) func(b []byte) {
+		return func(b []byte) { stampRecord(b, partition, base, time) }
+	}
+	for what, spoil := range map[string]func(b []byte){
+		"another offset":    place(testPartition, 4, startTime+60),
+		"another partition": place(testPartition+1, 5, startTime+60),
+		"another time":      place(testPartition, 5, startTime+50),
+	} {
+		d := newDisk()
+		r := newRig(t, smallConfig(d))
+		for range 12 {
+			r.send(1, 100)
+		}
+		r.must(r.save())
+		r.m.Trim(0)
+		seg := r.m.segments[0]
+		content := d.Bytes(seg.logName)
+		size := len(r.log[0].Body)
+		spoil(content[5*size : 6*size]) // was offset 5 of partition 3 at start + 60
+		d.Put(seg.logName, content)
+		r.m.cfg.Files.Close()
+		if _, err := pollMachine(r.m, PollRequest{Strategy: galgo.FromOffset(3), Count: 8}); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("record of %s: %v, want ErrDamaged", what, err)
+		}
+	}
+}
+
 func TestReadFaultsAreErrors(t *testing.T) {
 	everything := PollRequest{Strategy: galgo.FromFirst(), Count: 1000}
+	t.Run("nothing of what came before", func(t *testing.T) {
+		r, d := settledRig(t)
+		r.m.cfg.Files.Close()
+		d.Delete(r.m.segments[1].logName)
+		var p Plan
+		var reply Reply
+		r.m.Poll(everything, &p)
+		if err := p.Read(&reply); err == nil || reply.Count != 0 || len(reply.Chunks) != 0 || reply.Bytes != 0 {
+			t.Fatalf("read says %v, the reply has %d messages", err, reply.Count)
+		}
+	})
 	t.Run("i/o error", func(t *testing.T) {
 		r, d := settledRig(t)
 		d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpRead, Match: memdisk.Named(r.m.segments[1].logName)})
@@ -360,6 +405,36 @@ func TestDirectoryIsSyncedAgain(t *testing.T) {
 	if !d.synced {
 		t.Fatal("after a restart a checkpoint rests on a directory whose name was never synced")
 	}
+}
+
+// TestHalfMadeLogIsMadeAnew: a file that a failed attempt left is replaced by the
+// machine that made the attempt.
+func TestHalfMadeLogIsMadeAnew(t *testing.T) {
+	d := &halfCreate{Disk: newDisk()}
+	r := newRig(t, smallConfig(d))
+	r.send(1, 8)
+	if err := r.write(true); !errors.Is(err, memdisk.ErrIO) {
+		t.Fatalf("write with a failing create: %v", err)
+	}
+	r.must(r.save())
+	if got := d.Bytes(r.m.segments[0].logName); !bytes.Equal(got, r.log[0].Body) {
+		t.Fatalf("log has %d bytes, want the %d of one record", len(got), len(r.log[0].Body))
+	}
+}
+
+// halfCreate makes a file with something in it, and fails, once.
+type halfCreate struct {
+	*memdisk.Disk
+	failed bool
+}
+
+func (d *halfCreate) Create(name string, size int64) (disk.File, error) {
+	if d.failed {
+		return d.Disk.Create(name, size)
+	}
+	d.failed = true
+	d.Put(name, make([]byte, 5000))
+	return nil, memdisk.ErrIO
 }
 
 // halfMkdir makes a directory, and fails in the sync of its parent, once.

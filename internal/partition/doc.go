@@ -66,4 +66,5 @@
 //	read.go        reading what a plan names
 //	files.go       open files, shared and counted
 //	stats.go       figures for other goroutines
+//	inspect.go     a look at the files without a server
 package partition

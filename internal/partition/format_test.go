@@ -122,6 +122,34 @@ func TestCheckpointRefusesWhatNoMachineHas(t *testing.T) {
 	}
 }
 
+func TestIndexEntryRefusesEveryFlippedBit(t *testing.T) {
+	id := indexIdentity{interval: 1024, group: 7, base: 3}
+	entry := indexEntry{3, 9, 1}.append(nil, id.seed(), 2)
+	header := id.appendHeader(nil)
+	for at := range 8 * len(entry) {
+		bad := bytes.Clone(entry)
+		bad[at/8] ^= 1 << (at % 8)
+		if _, err := decodeIndexEntry(bad, id.seed(), 2); err == nil {
+			t.Fatalf("entry with bit %d flipped decodes", at)
+		}
+	}
+	for at := range 8 * len(header) {
+		bad := bytes.Clone(header)
+		bad[at/8] ^= 1 << (at % 8)
+		if _, err := decodeIndexHeader(bad); err == nil {
+			t.Fatalf("header with bit %d flipped decodes", at)
+		}
+	}
+	if _, err := decodeIndexEntry(entry, id.seed(), 3); err == nil {
+		t.Fatal("entry 2 decodes as entry 3")
+	}
+	other := id
+	other.group++
+	if _, err := decodeIndexEntry(entry, other.seed(), 2); err == nil {
+		t.Fatal("an entry of another group decodes")
+	}
+}
+
 func FuzzDecodeCheckpoint(f *testing.F) {
 	r, _ := fuzzRig(f)
 	good := r.m.state().Append(nil)

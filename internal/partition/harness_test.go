@@ -113,12 +113,12 @@ func (r *rig) truncate(upTo uint64) {
 	r.apply(Entry{Operation: OpTruncate, Body: AppendTruncate(nil, upTo)})
 }
 
-// write runs the writes that are due; all with force.
+// write runs the writes that are due, all with force, and the removals.
 func (r *rig) write(force bool) error {
 	for {
 		j := r.m.NextWrite(force)
 		if j == nil {
-			return nil
+			return r.remove()
 		}
 		err := j.Run()
 		r.m.WriteDone(j, err)

@@ -43,7 +43,10 @@ func Open(cfg Config, c *Checkpoint, logFrom uint64) (*Machine, error) {
 	if err := r.inspect(entries); err != nil {
 		return nil, err
 	}
-	return m, r.cut()
+	if err := r.cut(); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // load takes over the state of a checkpoint.

@@ -112,8 +112,11 @@ func (r *Reply) add(p *Plan, b []byte, h *recordHead) (full bool) {
 	} else {
 		r.slice(b, from, to)
 	}
-	if r.Count == 0 {
-		r.First = h.base + uint64(from)
+	switch first := h.base + uint64(from); {
+	case r.Count == 0:
+		r.First = first
+	case first != r.Last+1:
+		panic(fmt.Sprintf("partition: reply goes from offset %d to offset %d", r.Last, first))
 	}
 	r.Count += to - from
 	r.Last = h.base + uint64(to) - 1

@@ -260,6 +260,29 @@ func (r *rig) startJobBeside(i int) (finish func()) {
 	}
 }
 
+// TestSearchReadsFewEntries: an index is searched where it lies, whatever its size.
+func TestSearchReadsFewEntries(t *testing.T) {
+	d := newDisk()
+	r := newRig(t, Config{Group: testGroup, Partition: testPartition, Disk: d, IndexInterval: indexIntervalMin, TailBytes: -1})
+	for range 3000 {
+		r.send(1, 8)
+	}
+	r.must(r.save())
+	if n := r.m.segments[0].onDisk; n != 3000 {
+		t.Fatalf("%d index entries in the file alone, want 3000", n)
+	}
+	before := d.Reads()
+	for _, offset := range []uint64{0, 1234, 2999} {
+		if got := r.poll(galgo.FromOffset(offset), 1); len(got) != 1 || got[0].number != offset {
+			t.Fatalf("polled %v, want offset %d", got, offset)
+		}
+	}
+	// each: 12 entries, the header of the record found, the record; two opens in all
+	if reads := d.Reads() - before; reads > 3*14+2 {
+		t.Fatalf("three polls made %d reads, want at most 44", reads)
+	}
+}
+
 func TestFilesAreSharedAndBounded(t *testing.T) {
 	d := newDisk()
 	for i := range 5 {

@@ -84,33 +84,23 @@ func (m *Machine) end() {
 	}
 }
 
-// Run removes the files, oldest first, so that a crash leaves a suffix, and
-// syncs the directory. It may be called again after it failed.
+// Run removes the files, oldest first, so that a crash leaves a suffix. It may be
+// called again after it failed. The directory is not synced: a file that a power
+// loss brings back is older than the checkpoint, and Open removes it.
 func (j *RemoveJob) Run() error {
 	for _, s := range j.segments {
-		s.indexMu.Lock() // a reader that mends an index either is done or sees that it is gone
-		s.indexMu.Unlock()
+		s.awaitMending()
 	}
 	if j.whole {
 		return RemoveDir(j.cfg.Disk, j.cfg.Dir)
 	}
-	removed := false
 	for _, s := range j.segments {
 		for _, name := range []string{s.indexName, s.logName} {
 			j.cfg.Files.drop(name)
-			switch err := j.cfg.Disk.Remove(name); {
-			case err == nil:
-				removed = true
-			case !errors.Is(err, disk.ErrNotExist):
+			if err := j.cfg.Disk.Remove(name); err != nil && !errors.Is(err, disk.ErrNotExist) {
 				return fmt.Errorf("partition: group %d: remove %s: %w", j.cfg.Group, name, err)
 			}
 		}
-	}
-	if !removed {
-		return nil
-	}
-	if err := j.cfg.Disk.SyncDir(j.cfg.Dir); err != nil {
-		return fmt.Errorf("%w: group %d: %s: %w", ErrSync, j.cfg.Group, j.cfg.Dir, err)
 	}
 	return nil
 }
@@ -145,9 +135,6 @@ func RemoveDir(d disk.Disk, dir string) error {
 		if err := d.Remove(path.Join(dir, f.file)); err != nil && !errors.Is(err, disk.ErrNotExist) {
 			return fmt.Errorf("partition: remove %s: %w", path.Join(dir, f.file), err)
 		}
-	}
-	if err := d.SyncDir(dir); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrSync, dir, err)
 	}
 	if len(foreign) > 0 {
 		return fmt.Errorf("partition: %s holds %s, which no partition makes: move it away to have the directory removed", dir, foreign[0])

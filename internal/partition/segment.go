@@ -97,6 +97,13 @@ func (s *segment) release() {
 	s.log, s.index = nil, nil
 }
 
+// awaitMending returns when no reader mends the index any more. Of a segment that
+// is gone: one that comes later sees that, and makes no file.
+func (s *segment) awaitMending() {
+	s.indexMu.Lock()
+	defer s.indexMu.Unlock()
+}
+
 // Dir is the directory of a group's files unless its Config names another.
 func Dir(group uint64) string { return fmt.Sprintf("groups/%020d", group) }
 

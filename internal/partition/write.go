@@ -98,7 +98,6 @@ func (j *WriteJob) add(r resident) {
 // takeEntries picks the index entries of what the chunk writes.
 func (c *chunk) takeEntries() {
 	s := c.seg
-	c.seal = s.sealed && c.end == s.size
 	c.done = sort.Search(len(s.fresh), func(i int) bool { return s.fresh[i].pos >= c.end })
 	c.number = s.onDisk + uint32(s.freshDone)
 	c.entries = s.fresh[s.freshDone:c.done:c.done]
@@ -143,11 +142,6 @@ func (j *WriteJob) writeChunk(c *chunk) error {
 	}
 	if err := c.seg.log.WritevAt(j.bufs[c.bufs[0]:c.bufs[1]], int64(c.pos)); err != nil {
 		return err
-	}
-	if c.seal && j.cfg.Preallocate {
-		if err := c.seg.log.Truncate(int64(c.end)); err != nil {
-			return err
-		}
 	}
 	return j.writeIndex(c)
 }
