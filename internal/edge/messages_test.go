@@ -455,3 +455,28 @@ func TestFlushIsRefused(t *testing.T) {
 	body := wire.FlushRequest{Stream: s0, Topic: t0}.Append(nil)
 	p.wantStatus(p.ask(p.commandHeader(wire.CommandFlushUnsavedBuffer), body), galgo.CodeFeatureUnavailable)
 }
+
+// Memory that the node may still write into, because it never answered, serves no
+// other poll.
+func TestUnansweredPollKeepsItsPlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.signedIn()
+		p.makeTopic(1)
+		p.sendTo(0, "a")
+		var plans []*partition.Plan
+		r.node.onPoll = func(req PollRequest, _ func(PollReply)) bool {
+			plans = append(plans, req.Plan)
+			return len(plans) == 1
+		}
+		body := pollBody(0, galgo.FromFirst(), 1, false)
+		p.wantStatus(p.ask(p.commandHeader(wire.CommandPollMessages), body), galgo.CodeTransientNotAccepted)
+		for range 10 {
+			p.poll(body)
+		}
+		synctest.Wait()
+		if slices.Contains(plans[1:], plans[0]) {
+			t.Error("the plan of a poll that the node still has was given to another poll")
+		}
+	})
+}

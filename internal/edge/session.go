@@ -12,6 +12,10 @@ import (
 // the connection has to end. What the request holds of the byte budget is given
 // back here, unless a write took it over.
 func (c *conn) serve(ctx context.Context, r *request) error {
+	if r.session != nil {
+		// It may have been bound elsewhere while the body came.
+		r.session = c.bound.Load()
+	}
 	r.deadline = time.Now().Add(c.server.options.ReplyTimeout)
 	c.dispatch(ctx, r)
 	if r.charge > 0 {
