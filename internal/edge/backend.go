@@ -2,6 +2,19 @@
 // keeps the session that belongs to each connection, refuses what must be
 // refused, hands the rest to a Backend and writes the replies. It knows no
 // consensus, no log and no file.
+//
+//	backend.go   what the node must do
+//	server.go    listeners, connections, stopping
+//	conn.go      frames: which are read, kept, thrown away (wire.md §1.7)
+//	outbox.go    answers on their way out
+//	session.go   dispatch, and operations of the metadata group
+//	login.go     sign-in and sign-out; detach.go for sessions that lost their connection
+//	writes.go    sends and offset writes; sends.go for those in flight
+//	polls.go, offsets.go, local.go, system.go, entities.go   reads
+//
+// A connection has a reader, which takes one request after the other and may wait,
+// and a writer. Whatever a peer can make the server keep is counted: requests and
+// polled messages against the byte budget, answers against the reply queue.
 package edge
 
 import (
