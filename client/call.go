@@ -81,8 +81,6 @@ func (k *call) outcome(err error, answered bool) Outcome {
 		return unknownIf(k.doubtful || k.sent)
 	case refused(err, galgo.CodeTransientNotCommitted):
 		return Unknown
-	case refused(err, galgo.CodeTransientNotAccepted):
-		return unknownIf(k.doubtful) // this round did nothing, an earlier one may have
 	case k.rule != replayInSession:
 		return unknownIf(k.doubtful || refused(err, galgo.CodeRequestAlreadyApplied))
 	case refused(err, galgo.CodeRequestAlreadyApplied):

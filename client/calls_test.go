@@ -245,6 +245,30 @@ func TestRetryBudget(t *testing.T) {
 	}
 }
 
+func TestDoubtOutlivesARefusal(t *testing.T) {
+	bubble(t, func(t *testing.T, s *clienttest.Server, c *Client) {
+		s.Script(wire.CommandCreateStream, clienttest.HangUp(), clienttest.Reject(galgo.CodeTransientNotAccepted))
+		_, err := c.CreateStream(t.Context(), "x")
+		wantCode(t, err, galgo.CodeTransientNotAccepted, Unknown)
+	})
+}
+
+func TestAbandonedOperationLetsTheNextGo(t *testing.T) {
+	bubble(t, func(t *testing.T, s *clienttest.Server, c *Client) {
+		s.Script(wire.CommandCreateStream, clienttest.Silence(), clienttest.OK(streamReply("x")))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.CreateStream(ctx, "x")
+		wantErr(t, err, context.DeadlineExceeded, Unknown)
+		if _, err := c.CreateStream(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+		if r := s.Requests(wire.CommandCreateStream); r[1].Request != r[0].Request+1 {
+			t.Fatalf("number %d after the abandoned %d, want the next", r[1].Request, r[0].Request)
+		}
+	})
+}
+
 func TestContextEndsRetries(t *testing.T) {
 	bubble(t, func(t *testing.T, s *clienttest.Server, c *Client) {
 		s.Script(wire.CommandCreateStream, clienttest.Reject(galgo.CodeTransientNotAccepted))

@@ -124,11 +124,12 @@ func (k *call) prepare(session, lineage uint64, now time.Time) {
 }
 
 // written ends the writing of calls that take returned, whether or not it worked.
-func (l *ledger) written(batch []*call) {
+// From now on their answers are awaited.
+func (l *ledger) written(batch []*call, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range batch {
-		k.writing = false
+		k.writing, k.sentAt = false, now
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"galgo"
@@ -32,6 +33,31 @@ type link struct {
 	// when it had to start a new entry for this client; 0 when it does not tell.
 	incarnation uint64
 	header      [wire.HeaderSize]byte // scratch of the reader
+	arrival     arrival
+}
+
+// arrival is how reading a frame goes. Large ones take long on slow networks, which
+// is no silence.
+type arrival struct {
+	inFrame atomic.Bool  // between a header and the end of its body
+	last    atomic.Int64 // when bytes came last, ns since the epoch
+}
+
+// since reports whether bytes of a frame have come since then.
+func (a *arrival) since(then time.Time) bool {
+	return a.inFrame.Load() && a.last.Load() > then.UnixNano()
+}
+
+// arrivals notes when bytes come.
+type arrivals struct {
+	net.Conn
+	note *arrival
+}
+
+func (r arrivals) Read(p []byte) (int, error) {
+	n, err := r.Conn.Read(p)
+	r.note.last.Store(time.Now().UnixNano())
+	return n, err
 }
 
 // refusal is a sign-in that the server refused for good, so that dialling again
@@ -66,7 +92,8 @@ func (c *Client) connect(ctx context.Context, addr string) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: dial %s: %w", ErrDisconnected, addr, err)
 	}
-	l := &link{conn: conn, addr: addr, in: bufio.NewReaderSize(conn, readBufferSize)}
+	l := &link{conn: conn, addr: addr}
+	l.in = bufio.NewReaderSize(arrivals{conn, &l.arrival}, readBufferSize)
 	if !c.opts.signsIn() {
 		return l, nil
 	}
@@ -167,11 +194,15 @@ func (l *link) welcome(frame, payload []byte) error {
 // leave zero.
 const offReplyContext = 144
 
+// slowest is what a connection must carry, in bytes a second, to be of any use.
+const slowest = 64 << 10
+
 // write sends the frames of the calls, in one system call where the connection can.
 func (l *link) write(batch []*call, bufs net.Buffers, timeout time.Duration) error {
 	bufs = bufs[:0]
 	for _, k := range batch {
 		bufs = append(bufs, k.frame)
+		timeout += time.Duration(len(k.frame)) * time.Second / slowest
 	}
 	if err := l.conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisconnected, err)
@@ -187,6 +218,7 @@ func (l *link) read(g *ledger, frameMax uint32) error {
 	limits := wire.FrameLimits{SizeMax: frameMax, Allocate: func(n int) []byte { return l.allocate(g, n) }}
 	for {
 		frame, err := wire.ReadFrame(l.in, l.header[:], limits)
+		l.arrival.inFrame.Store(false)
 		if err != nil {
 			return readError(err)
 		}
@@ -198,6 +230,7 @@ func (l *link) read(g *ledger, frameMax uint32) error {
 
 // allocate is asked for room for the frame whose header was just read.
 func (l *link) allocate(g *ledger, n int) []byte {
+	l.arrival.inFrame.Store(true)
 	h, err := wire.DecodeReplyHeader(l.header[:])
 	if err != nil {
 		return make([]byte, n)

@@ -58,6 +58,26 @@ func TestPollIntoUsesItsMemoryAgain(t *testing.T) {
 	})
 }
 
+func TestAbandonedPollTakesTheMemoryAway(t *testing.T) {
+	bubble(t, func(t *testing.T, s *clienttest.Server, c *Client) {
+		ready := make(chan struct{})
+		s.Script(wire.CommandPollMessages, clienttest.OK(poll(0, "aaaa")), clienttest.OK(poll(4, "bbbb")).After(ready))
+		var b Batch
+		if err := c.PollInto(t.Context(), fromNext, &b); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.PollInto(ctx, fromNext, &b); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if b.Len() != 0 || b.buffer != nil {
+			t.Fatalf("the batch still has %d messages in memory that the late answer will overwrite", b.Len())
+		}
+		close(ready)
+	})
+}
+
 func TestPollThatIsNotWhatItSays(t *testing.T) {
 	good := poll(0, "a", "b")
 	count := slices.Clone(good)

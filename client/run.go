@@ -76,7 +76,7 @@ func (c *Client) write(ctx context.Context, l *link, read <-chan error) (err, re
 		now := time.Now()
 		if batch = c.ledger.take(l.session, now, batch[:0]); len(batch) > 0 {
 			err := l.write(batch, bufs, c.opts.answerTimeout)
-			c.ledger.written(batch)
+			c.ledger.written(batch, time.Now())
 			if err != nil {
 				return err, nil
 			}
@@ -92,7 +92,7 @@ func (c *Client) write(ctx context.Context, l *link, read <-chan error) (err, re
 				return fmt.Errorf("%w: the server does not know session %d", ErrDisconnected, session), nil
 			}
 		case <-tick.C:
-			if err := c.checkLink(lastWrite); err != nil {
+			if err := c.checkLink(l, lastWrite); err != nil {
 				return err, nil
 			}
 		case <-ctx.Done():
@@ -111,9 +111,10 @@ func (c *Client) tickInterval() time.Duration {
 
 // checkLink gives a connection up that leaves requests unanswered, and pings one
 // that is idle.
-func (c *Client) checkLink(lastWrite time.Time) error {
+func (c *Client) checkLink(l *link, lastWrite time.Time) error {
 	now := time.Now()
-	if name, found := c.ledger.overdue(now.Add(-c.opts.answerTimeout)); found {
+	then := now.Add(-c.opts.answerTimeout)
+	if name, found := c.ledger.overdue(then); found && !l.arrival.since(then) {
 		return fmt.Errorf("%w: %w: %s waited %v", ErrDisconnected, ErrAnswerTimeout, name, c.opts.answerTimeout)
 	}
 	if h := c.opts.heartbeat; h > 0 && now.Sub(lastWrite) >= h && c.ledger.idle() {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -402,5 +405,87 @@ func TestProducerClosedInAHurry(t *testing.T) {
 		}
 		_, err = r.Wait(t.Context())
 		wantErr(t, err, context.Canceled, Unknown)
+	})
+}
+
+// TestWindowAtItsWorst stores a send first and every other that may come between
+// before it is repeated: those with lower numbers that were out with it, and all
+// higher ones that the window lets out.
+func TestWindowAtItsWorst(t *testing.T) {
+	w, l := newWindow(), log{}
+	take := func() uint64 {
+		n, _ := w.try()
+		if n == 0 {
+			t.Fatal("the window is full too early")
+		}
+		return n
+	}
+	store := func(n uint64) { l.remember(n, n); w.release(n) }
+	var lower []uint64
+	for range SendsInFlightMax - 1 {
+		lower = append(lower, take())
+	}
+	first := take()
+	l.remember(first, first) // its answer is lost
+	for _, n := range lower {
+		store(n)
+	}
+	for range SendsInFlightMax - 1 {
+		store(take())
+	}
+	if n, _ := w.try(); n != 0 {
+		t.Fatalf("number %d is given out while %d waits", n, first)
+	}
+	if _, known := l.bases[first]; !known {
+		t.Fatalf("send %d is forgotten by a server that remembers %d", first, ringSize)
+	}
+}
+
+// TestFrameIsNotReusedWhileItIsWritten has a server that answers before it has read
+// the whole request: the bytes that it reads later must still be those of the
+// request, whatever is sent meanwhile.
+func TestFrameIsNotReusedWhileItIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs, ours := net.Pipe()
+		defer ours.Close()
+		c, err := Dial(t.Context(), "pipe", WithHeartbeat(0), WithDialer(func(context.Context, string) (net.Conn, error) { return theirs, nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		done := make(chan error, 1)
+		send := func(payload string) {
+			_, err := c.sendOne(background(), payload)
+			done <- err
+		}
+		go send(strings.Repeat("a", 4000))
+		head := make([]byte, wire.HeaderSize)
+		if _, err := io.ReadFull(ours, head); err != nil {
+			t.Fatal(err)
+		}
+		h, err := wire.DecodeRequestHeader(head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply := wire.ReplyTo(&h, galgo.CodeOK)
+		if _, err := ours.Write(reply.AppendFrame(nil, wire.AppendSendConfirmations(nil, wire.SendConfirmation{}))); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		go send(strings.Repeat("b", 4000))
+		synctest.Wait()
+		body := make([]byte, h.Size-wire.HeaderSize)
+		if _, err := io.ReadFull(ours, body); err != nil {
+			t.Fatal(err)
+		}
+		if !h.ChecksumMatches(body) {
+			t.Fatal("the body does not match the checksum: its memory was used for the next request")
+		}
+		ours.Close()
+		go io.Copy(io.Discard, ours)
+		c.ledger.fail(ErrClosed) // there is no server to answer the second
+		<-done
 	})
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -198,8 +199,14 @@ func TestRefusedReconnectIsFinal(t *testing.T) {
 	bubble(t, func(t *testing.T, s *clienttest.Server, c *Client) {
 		s.Script(wire.CommandLoginRegister, clienttest.Evict(wire.EvictionInvalidCredentials))
 		s.HangUp()
-		wantCode(t, c.Ping(t.Context()), galgo.CodeInvalidCredentials, NotApplied)
-		wantCode(t, c.Ping(t.Context()), galgo.CodeInvalidCredentials, NotApplied)
+		start := time.Now()
+		for range 2 {
+			err := c.Ping(t.Context())
+			wantCode(t, err, galgo.CodeInvalidCredentials, NotApplied)
+			if took := time.Since(start); errors.Is(err, ErrRetryBudget) || took > time.Second {
+				t.Fatalf("gave up after %v with %v, want at once", took, err)
+			}
+		}
 	})
 }
 
@@ -306,4 +313,53 @@ func TestCloseDoesNotWaitForADeadServer(t *testing.T) {
 			t.Fatalf("close took %v, want no time", took)
 		}
 	})
+}
+
+func TestLargeFramesOnASlowConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs, ours := net.Pipe()
+		c, err := Dial(t.Context(), "pipe", WithHeartbeat(0), WithAnswerTimeout(4*time.Second),
+			WithDialer(func(context.Context, string) (net.Conn, error) { return theirs, nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		done := make(chan error, 1)
+		go func() { _, err := c.sendOne(background(), string(make([]byte, 1<<20))); done <- err }()
+		frame := slowRead(t, ours, 1<<20+wire.HeaderSize+wire.BatchHeaderSize, 100<<10)
+		h, err := wire.DecodeRequestHeader(frame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := make([]byte, int(h.Size)-len(frame))
+		if _, err := io.ReadFull(ours, rest); err != nil {
+			t.Fatal(err)
+		}
+		reply := wire.ReplyTo(&h, galgo.CodeOK)
+		answer := reply.AppendFrame(nil, wire.AppendSendConfirmations(nil, make([]wire.SendConfirmation, 10)...))
+		for n := wire.HeaderSize; len(answer) > 0; n = min(20, len(answer)) {
+			if _, err := ours.Write(answer[:n]); err != nil {
+				t.Fatalf("the client gave up %d bytes before the end: %v", len(answer), err)
+			}
+			answer = answer[n:]
+			time.Sleep(time.Second)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		ours.Close()
+	})
+}
+
+// slowRead reads n bytes, so many a second.
+func slowRead(t *testing.T, r io.Reader, n, rate int) []byte {
+	t.Helper()
+	b := make([]byte, n)
+	for at := 0; at < n; at += rate {
+		if _, err := io.ReadFull(r, b[at:min(at+rate, n)]); err != nil {
+			t.Fatalf("the client gave up after %d of %d bytes: %v", at, n, err)
+		}
+		time.Sleep(time.Second)
+	}
+	return b
 }

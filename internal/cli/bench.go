@@ -234,15 +234,19 @@ func benchMetadata(ctx context.Context, e *env, f *benchFlags) error {
 		return err
 	}
 	remove := func(ctx context.Context, c *client.Client, i uint64) error {
-		return c.DeleteStream(ctx, galgo.NamedID(name(i)))
+		err := c.DeleteStream(ctx, galgo.NamedID(name(i)))
+		if code, _ := galgo.CodeOf(err); code == galgo.CodeStreamIDNotFound {
+			return nil // its creation failed
+		}
+		return err
 	}
 	s, err := b.operations(ctx, create)
 	b.progress.stop()
-	if err != nil {
-		return err
-	}
 	b.progress = nil
-	if _, err := b.operations(ctx, remove); err != nil {
+	if _, cleanErr := b.operations(context.WithoutCancel(ctx), remove); err == nil {
+		err = cleanErr
+	}
+	if err != nil {
 		return err
 	}
 	return reportOperations(e, f, s)

@@ -37,7 +37,7 @@ func (g *globals) outputFlags(fs *flagSet) {
 }
 
 func (g *globals) connectFlags(fs *flagSet) {
-	fs.StringVarP(&g.address, "tcp-server-address", "a", orElse(g.address, defaultAddress), "host:port of the server (GALGO_ADDRESS)")
+	fs.StringVarP(&g.address, "tcp-server-address", "a", g.address, "host:port of the server (GALGO_ADDRESS; default "+defaultAddress+")")
 	fs.StringVarP(&g.username, "username", "u", g.username, "user name (GALGO_USERNAME, IGGY_USERNAME)")
 	fs.StringVarP(&g.password, "password", "p", g.password, "password (GALGO_PASSWORD, IGGY_PASSWORD); asked for if missing")
 	fs.StringVarP(&g.token, "token", "t", g.token, "personal access token, instead of user name and password (GALGO_TOKEN)")
@@ -59,7 +59,7 @@ func (g *globals) check() error {
 	switch {
 	case g.output != "" && g.output != outputTable && g.output != outputJSON:
 		return usagef("--output %s: want table or json", g.output)
-	case g.timeout < 0:
+	case g.timeout <= 0:
 		return usagef("--timeout %v: want more than 0", g.timeout)
 	}
 	return nil
@@ -67,10 +67,7 @@ func (g *globals) check() error {
 
 // serverAddress is where the server is: flag, variable, default.
 func (e *env) serverAddress() string {
-	if e.globals.address != defaultAddress {
-		return e.globals.address
-	}
-	return orElse(e.getenv("GALGO_ADDRESS"), defaultAddress)
+	return orElse(e.globals.address, orElse(e.getenv("GALGO_ADDRESS"), defaultAddress))
 }
 
 // connect dials the server and signs in.
