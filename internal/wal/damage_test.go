@@ -352,3 +352,29 @@ func TestFrontAfterReclaim(t *testing.T) {
 		t.Errorf("%q does not name file %d", e, first)
 	}
 }
+
+// Where the beginning of the log was freed, the first record that is there
+// follows nothing that can be checked. A first file whose records are gone is
+// noticed all the same: the next file says where it ended.
+func TestEmptiedFirstFileAfterReclaim(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	p := newPrepares()
+	must(t, l.Write([]Record{{Kind: KindState, Group: 1, State: []byte("only here")}, p.next(2, 3000)}, true))
+	must(t, l.Write([]Record{p.next(2, 1000)}, true))
+	l.Release(2, 2)
+	l.Forget(2)
+	must(t, l.Reclaim())
+	first := l.oldest()
+	for l.Stats().Files < 2 {
+		must(t, l.Write([]Record{p.next(3, 3000)}, true))
+	}
+	must(t, l.Close())
+	if first == 1 {
+		t.Fatal("nothing was freed")
+	}
+	emptied := damaged(d, fileNamed(first), func(b []byte) { clear(b[blockSize:]) })
+	if e := refused(t, "emptied", emptied, ErrDamaged); e.File != fileNamed(first) {
+		t.Errorf("%v, want it to name file %d", e, first)
+	}
+}

@@ -123,10 +123,6 @@ func (g *group) push(h *vsr.Header, at where) {
 // cut drops the ops above op.
 func (g *group) cut(op vsr.Op) {
 	switch {
-	case op == 0:
-		g.keepAbove(g.last())
-		g.base, g.baseID, g.baseAt, g.orphan = 0, vsr.Identity{}, where{}, false
-		g.begun = false
 	case !g.begun:
 		g.orphan = op > g.base
 	case op < g.base && !g.orphan:

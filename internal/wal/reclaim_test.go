@@ -218,7 +218,7 @@ func TestReadersBesideTheWriter(t *testing.T) {
 // The floors that reclaiming carries, met by truncations and by gaps where files
 // were freed. Each of these once failed to open.
 func TestFloorsMeetTruncations(t *testing.T) {
-	big := 3400 // fills a file
+	big := 3000 // fills a file
 	for name, run := range map[string]func(l *Log, h *history, p *prepares) []error{
 		"all ops truncated": func(l *Log, h *history, p *prepares) []error {
 			return []error{
@@ -237,6 +237,16 @@ func TestFloorsMeetTruncations(t *testing.T) {
 				h.write(l, true, h.resetTo(p, 1, 1)), h.write(l, true, p.next(1, big)), h.write(l, true, p.next(1, 0)), l.Reclaim(),
 				h.write(l, true, Record{Kind: KindTruncate, Group: 1, Op: 1}), l.Reclaim(),
 			}
+		},
+		"released past the floor that was carried": func(l *Log, h *history, p *prepares) []error {
+			errs := []error{
+				h.write(l, true, p.next(1, 0)), h.write(l, true, p.next(1, big)),
+				h.write(l, true, p.next(1, big)), h.write(l, true, p.next(1, big)),
+			}
+			h.release(l, 1, 1)
+			errs = append(errs, l.Reclaim())
+			h.release(l, 1, 3)
+			return append(errs, l.Reclaim())
 		},
 		"twice, back to the floor": func(l *Log, h *history, p *prepares) []error {
 			errs := []error{h.write(l, true, p.next(1, 0), p.next(1, 0)), h.write(l, true, p.next(1, big))}
