@@ -22,7 +22,6 @@ type Config struct {
 	Partition       Partition
 	MessageBus      MessageBus
 	Limits          Limits
-	Heartbeat       Heartbeat
 	Cluster         Cluster
 }
 
@@ -66,9 +65,9 @@ type Logging struct {
 	Level                 string // off, error, warn, info, debug or trace
 	FileEnabled           bool
 	MaxFileSize           ByteSize // a file is rotated beyond this; 0: never
-	MaxTotalSize          ByteSize // oldest files are removed beyond this; 0: never
+	MaxTotalSize          ByteSize // the oldest rotated files are removed beyond this; 0: never
 	RotationCheckInterval time.Duration
-	Retention             time.Duration // files older than this are removed
+	Retention             time.Duration // rotated files whose newest record is older are removed
 }
 
 // LevelTrace and LevelOff extend the levels of slog at both ends.
@@ -136,12 +135,6 @@ type Limits struct {
 	RequestsPerConnection int      // sends and offset writes of one connection in flight; beyond, its socket is not read
 	BytesPerConnection    ByteSize // the same in bytes
 	LoginConcurrency      int      // password hashes computed at a time
-}
-
-// Heartbeat finds connections that fell silent.
-type Heartbeat struct {
-	Enabled  bool
-	Interval time.Duration // silent for 1.2 times this is stale
 }
 
 // Cluster is the roster and this node's place in it.

@@ -13,8 +13,9 @@
 //   - later keys belong to parts that galgo does not have yet. Their default is
 //     accepted and any other value refused, so that nobody believes a switch
 //     that does nothing;
-//   - idle keys tune internals that galgo does not have, or parts whose switch
-//     is a later key. Any well-formed value is accepted, with a warning.
+//   - idle keys tune internals that galgo does not have, parts whose switch is a
+//     later key, or parts that have nothing to act on yet. Any well-formed value is
+//     accepted, with a warning.
 //
 // Later and idle keys exist so that a configuration made for the reference
 // server loads wherever it means the same here. They have no field in Config.

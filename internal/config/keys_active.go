@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,10 +50,6 @@ var transportKeys = []key{
 		help: "the same in bytes; at least the largest frame"},
 	{name: "limits.login_concurrency", def: "2", min: "1", max: "256", at: func(c *Config) any { return &c.Limits.LoginConcurrency },
 		help: "password hashes computed at a time; each takes memory and a core"},
-	{name: "heartbeat.enabled", def: "true", at: func(c *Config) any { return &c.Heartbeat.Enabled },
-		help: "look for connections that fell silent"},
-	{name: "heartbeat.interval", def: "30s", min: "100ms", max: "1d", at: func(c *Config) any { return &c.Heartbeat.Interval },
-		help: "a connection silent for 1.2 times this is stale; any request counts as life"},
 	{name: "message_bus.max_message_size", def: "64 MiB", min: "64 KiB", max: "64 MiB", at: func(c *Config) any { return &c.MessageBus.MaxMessageSize },
 		help: "largest frame, requests and replies"},
 }
@@ -66,20 +63,20 @@ var systemKeys = []key{
 		help: "loops that share the partitions, each with a log of its own"},
 	{name: "system.runtime.path", def: "runtime", check: checkBelow, at: func(c *Config) any { return &c.System.Runtime.Path },
 		help: "directory for current_config.toml, below system.path; emptied at each start"},
-	{name: "system.logging.path", def: "logs", check: checkBelow, at: func(c *Config) any { return &c.System.Logging.Path },
+	{name: "system.logging.path", def: "logs", check: checkLogs, at: func(c *Config) any { return &c.System.Logging.Path },
 		help: "directory of the log files, below system.path"},
 	{name: "system.logging.level", def: "info", oneOf: levels, simplify: simpleLevel, at: func(c *Config) any { return &c.System.Logging.Level },
 		help: "least severe level that is logged"},
 	{name: "system.logging.file_enabled", def: "true", at: func(c *Config) any { return &c.System.Logging.FileEnabled },
-		help: "log to files too, not only to the terminal"},
+		help: "log to files too, not only to standard error"},
 	{name: "system.logging.max_file_size", def: "500 MB", at: func(c *Config) any { return &c.System.Logging.MaxFileSize },
-		help: "a log file is rotated beyond this; 0: never"},
+		help: "a log file is rotated beyond this, or beyond half of max_total_size; 0: never"},
 	{name: "system.logging.max_total_size", def: "4 GB", at: func(c *Config) any { return &c.System.Logging.MaxTotalSize },
-		help: "the oldest log files are removed beyond this; 0: never"},
+		help: "the oldest rotated log files are removed beyond this; 0: never"},
 	{name: "system.logging.rotation_check_interval", def: "1h", min: "1s", at: func(c *Config) any { return &c.System.Logging.RotationCheckInterval },
 		help: "how often age and size of the log files are looked at"},
 	{name: "system.logging.retention", def: "7 days", min: "1s", at: func(c *Config) any { return &c.System.Logging.Retention },
-		help: "log files older than this are removed"},
+		help: "rotated log files whose newest record is older than this are removed"},
 }
 
 var storageKeys = []key{
@@ -176,6 +173,21 @@ func checkPath(text string) error {
 func checkBelow(text string) error {
 	if !filepath.IsLocal(text) || text == "." {
 		return errors.New("want a path inside system.path, without .. and not absolute")
+	}
+	return nil
+}
+
+// stateNames are the node's own in the data directory. What lies there is taken for
+// state, and a new node wants none of it.
+var stateNames = []string{"FORMAT", "LOCK", "metadata", "shards", "groups"}
+
+func checkLogs(text string) error {
+	if err := checkBelow(text); err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(text)), "/")
+	if slices.Contains(stateNames, first) {
+		return errors.New("want a directory other than " + orList(stateNames) + ", which are the server's own")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ const (
 	partEncryption  = "encryption of stored messages"
 	partRetention   = "retention"
 	partGroups      = "consumer groups"
+	partMembers     = "members of consumer groups, the only connections that are ended for their silence"
 	partTokens      = "personal access tokens"
 	partReplication = "replication"
 	partOwnLayout   = "a layout of the data directory that galgo does not use"
@@ -105,6 +106,8 @@ var serviceKeys = []key{
 	{name: "system.sharding.reconcile_periodic_interval", def: "1s", at: noDuration, class: idle, part: partOwnShards},
 
 	{name: "consumer_group.rebalancing_timeout", def: "30s", at: noDuration, class: later, part: partGroups},
+	{name: "heartbeat.enabled", def: "true", at: noBool, class: idle, part: partMembers},
+	{name: "heartbeat.interval", def: "30s", at: noDuration, class: idle, part: partMembers},
 	{name: "data_maintenance.messages.cleaner_enabled", def: "true", at: noBool, class: later, part: partRetention},
 	{name: "data_maintenance.messages.interval", def: "1m", at: noDuration, class: later, part: partRetention},
 	{name: "personal_access_token.max_tokens_per_user", def: "100", at: noInt, class: later, part: partTokens},

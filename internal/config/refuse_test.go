@@ -76,7 +76,7 @@ func TestBadValues(t *testing.T) {
 		{"count too small", env("GALGO_SYSTEM_SHARDS=0"), []string{"GALGO_SYSTEM_SHARDS", "system.shards = \"0\"", "1 to 1024"}},
 		{"size", env("GALGO_WAL_LIMIT=1 parsec"), []string{"wal.limit", "MiB"}},
 		{"duration", env("GALGO_HEARTBEAT_INTERVAL=30"), []string{"heartbeat.interval", "units"}},
-		{"duration too short", env("GALGO_HEARTBEAT_INTERVAL=1ms"), []string{"heartbeat.interval", "100ms"}},
+		{"duration too short", env("GALGO_SYSTEM_LOGGING_RETENTION=1ms"), []string{"system.logging.retention", "1s"}},
 		{"one of", env("GALGO_PARTITION_DURABILITY=maybe"), []string{"partition.durability", "fsync or memory"}},
 		{"level", env("GALGO_SYSTEM_LOGGING_LEVEL=loud"), []string{"system.logging.level", "trace"}},
 		{"address", env("GALGO_TCP_ADDRESS=8090"), []string{"tcp.address", "host:port"}},
@@ -86,6 +86,9 @@ func TestBadValues(t *testing.T) {
 		{"advertised port", env("GALGO_TCP_ADVERTISED_ADDRESS=host:0"), []string{"tcp.advertised_address", "65535"}},
 		{"runtime outside", env("GALGO_SYSTEM_RUNTIME_PATH=../x"), []string{"system.runtime.path", "inside system.path"}},
 		{"runtime is the root", env("GALGO_SYSTEM_RUNTIME_PATH=."), []string{"system.runtime.path", "inside system.path"}},
+		{"logs outside", env("GALGO_SYSTEM_LOGGING_PATH=/var/log"), []string{"system.logging.path", "inside system.path"}},
+		{"logs among the state", env("GALGO_SYSTEM_LOGGING_PATH=./groups/logs"), []string{"system.logging.path", "metadata, shards or groups"}},
+		{"logs in a file's place", env("GALGO_SYSTEM_LOGGING_PATH=FORMAT"), []string{"system.logging.path", "FORMAT, LOCK"}},
 		{"wal pages", env("GALGO_WAL_FILE_SIZE=1048577"), []string{"wal.file_size", "multiple of 4 KiB"}},
 		{"no budget", env("GALGO_SYSTEM_MEMORY_BUDGET=2 TiB"), []string{"system.memory_budget", "64 MiB to 1 TiB"}},
 		{"replica id", LoadInput{Flags: map[string]string{"replica-id": "1"}}, []string{"--replica-id", "want 0 unless cluster.enabled"}},
@@ -237,6 +240,7 @@ func TestSecretsStayHidden(t *testing.T) {
 		l.finish()
 		var seen strings.Builder
 		seen.WriteString(CurrentTOML(l.cfg, Bound{}))
+		seen.WriteString(Display(l.cfg, l.sources))
 		for _, row := range Rows(l.cfg, l.sources) {
 			seen.WriteString(row.Key + row.Value + row.Source)
 		}
