@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
+	"os/signal"
+	"sync"
+	"syscall"
 
 	"galgo/internal/config"
 	"galgo/internal/node"
+	"galgo/internal/telemetry"
 )
 
 // ExitFailed is the status of a server that gave up, rather than lose or serve what
@@ -15,26 +18,38 @@ import (
 const ExitFailed Exit = 8
 
 // RunNode is the RunServer of this program: it loads the configuration and runs a
-// node. The log goes to stderr.
+// node. The log goes to stderr and, once the data directory is ours, to its file.
 func RunNode(ctx context.Context, in config.LoadInput, _, stderr io.Writer) error {
+	// A server outlives whoever read its output.
+	signal.Ignore(syscall.SIGPIPE)
 	c, sources, err := config.Load(in)
-	level := slog.LevelInfo
-	if err == nil {
-		level = c.System.Logging.SlogLevel()
+	logs, logErr := telemetry.New(c.System.Logging, c.System.Path, stderr, nil)
+	if logErr != nil {
+		return logErr
 	}
-	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	for _, w := range sources.Warnings {
-		log.Warn(w)
+		logs.Logger().Warn(w)
 	}
 	if err != nil {
 		return err
 	}
 	if c.DisplayConfig {
-		for _, r := range config.Rows(c, sources) {
-			log.Info("configuration", "key", r.Key, "value", r.Value, "source", r.Source)
-		}
+		io.WriteString(stderr, config.Display(c, sources))
 	}
-	return node.Run(ctx, node.Options{Config: c, Log: log, Version: Version})
+	return node.Run(ctx, node.Options{Config: c, Log: logs.Logger(), Version: Version, Opened: func() func() { return keep(logs) }})
+}
+
+// keep has the log written to its file until the function returned is called.
+func keep(logs *telemetry.Logs) (closing func()) {
+	logs.Open()
+	ctx, stop := context.WithCancel(context.Background())
+	var checks sync.WaitGroup
+	checks.Go(func() { logs.Run(ctx) })
+	return func() {
+		stop()
+		checks.Wait()
+		logs.Close()
+	}
 }
 
 func isNodeFailure(err error) bool { return errors.Is(err, node.ErrFailed) }

@@ -96,6 +96,7 @@ type MetadataReply struct {
 	Body      []byte // shared, must not be changed
 	Operation wire.Operation
 	Op        uint64 // log position, also of a cached duplicate; session of a Register
+	Born      uint64 // of a Register: the op that made the client's entry
 	Timestamp uint64
 	Code      galgo.Code
 	Reason    wire.EvictionReason

@@ -119,7 +119,7 @@ func (c *conn) openSession(ctx context.Context, r *request, user uint32, version
 	case !ok:
 		c.reject(r, galgo.CodeTransientNotCommitted)
 	case reply.Outcome == OutcomeReply:
-		c.bindSession(r, &binding{r.Client, reply.Op, user}, version)
+		c.bindSession(r, &binding{r.Client, reply.Op, user}, reply.Born, version)
 	case reply.Outcome == OutcomeResult || reply.Outcome == OutcomeStatus:
 		c.reject(r, reply.Code)
 	case reply.Outcome == OutcomeEvict:
@@ -135,7 +135,9 @@ func (c *conn) abandonSession(request *MetadataRequest, late *MetadataReply) {
 	}
 }
 
-func (c *conn) bindSession(r *request, b *binding, version *wire.ClientVersion) {
+// bindSession binds the connection and answers. born tells a client that comes back
+// whether its entry is still the one that it knew.
+func (c *conn) bindSession(r *request, b *binding, born uint64, version *wire.ClientVersion) {
 	if !c.server.registry.bind(c, b) {
 		c.evict(r.Client, wire.EvictionSessionTooLow)
 		return
@@ -148,6 +150,7 @@ func (c *conn) bindSession(r *request, b *binding, version *wire.ClientVersion) 
 		ServerVersion: c.server.options.Version,
 	}
 	h := wire.ReplyTo(&r.RequestHeader, galgo.CodeOK)
+	h.Context = born
 	h.Op, h.Commit = b.epoch, max(b.epoch, c.server.backend.CommitOp())
 	c.push(&h, reply.Append(wire.AppendResultOK(nil)), nil, nil)
 }

@@ -25,6 +25,9 @@ type Client struct {
 	// first Register, and WatermarkSum the checksum that request had.
 	Watermark    uint64
 	WatermarkSum [16]byte
+	// Born is the op of the Register that made the entry. It tells a client that
+	// comes back whether this is still the entry that knows its requests.
+	Born uint64
 	// LatestCommit is the op of its newest committed request or Register.
 	LatestCommit uint64
 	// Detached says that its connection was lost: it is evicted before any

@@ -233,9 +233,10 @@ func (r *reader) client() *Client {
 	c.Watermark = r.u64()
 	c.WatermarkSum = r.array16()
 	c.LatestCommit = r.u64()
+	c.Born = r.u64()
 	c.Detached = r.bool()
-	if c.ID.IsZero() || c.Epoch < 1 || c.Epoch > c.LatestCommit {
-		r.fail(ErrCorrupt, "client %s of epoch %d, last commit %d", c.ID, c.Epoch, c.LatestCommit)
+	if c.ID.IsZero() || c.Born < 1 || c.Born > c.Epoch || c.Epoch > c.LatestCommit {
+		r.fail(ErrCorrupt, "client %s born at %d, of epoch %d, last commit %d", c.ID, c.Born, c.Epoch, c.LatestCommit)
 	}
 	n := r.u8()
 	if n > RepliesMax {

@@ -137,6 +137,7 @@ func (s *state) appendTopic(b []byte, t *Topic) []byte {
 //	   8    watermark
 //	  16    watermark_sum
 //	   8    latest_commit
+//	   8    born         op of the Register that made the entry
 //	   1    detached     0 or 1
 //	   1    replies      count, at most 5; each, oldest first:
 //	   8      request    0 for a Register
@@ -161,6 +162,7 @@ func (c *Client) append(b []byte) []byte {
 	b = le.AppendUint64(b, c.Watermark)
 	b = append(b, c.WatermarkSum[:]...)
 	b = le.AppendUint64(b, c.LatestCommit)
+	b = le.AppendUint64(b, c.Born)
 	b = appendBool(b, c.Detached)
 	b = append(b, uint8(len(c.Replies)))
 	for i := range c.Replies {

@@ -54,6 +54,8 @@ type Output struct {
 	// Session and User are those of a Register that made or renewed a session.
 	Session uint64
 	User    uint32
+	// Born is the op that made the entry of that session, see Client.
+	Born uint64
 	// Ended are the clients whose sessions this operation ended: evicted from a
 	// full table, or logged out. Their next request gets VerdictNoSession.
 	Ended []galgo.ClientID

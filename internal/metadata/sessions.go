@@ -57,7 +57,7 @@ func (m *Machine) onRegister(in *Input) Output {
 	}
 	reply := Reply{RequestSum: in.RequestSum, Op: in.Op, Timestamp: in.Timestamp, Operation: wire.OperationRegister}
 	var ended []galgo.ClientID
-	c := Client{ID: in.Client, User: in.User}
+	c := Client{ID: in.Client, User: in.User, Born: in.Op}
 	if old, ok := m.s.client(in.Client); ok {
 		c = *old
 		c.Detached = false
@@ -68,7 +68,7 @@ func (m *Machine) onRegister(in *Input) Output {
 	c.Epoch, c.LatestCommit = in.Op, in.Op
 	c.Replies = withReply(withoutRegister(c.Replies), reply)
 	m.s.putClient(&c)
-	return Output{Login: LoginAccepted, Session: in.Op, User: in.User, Ended: ended}
+	return Output{Login: LoginAccepted, Session: in.Op, Born: c.Born, User: in.User, Ended: ended}
 }
 
 // onLogout ends the session that the request names. A session that is already

@@ -124,7 +124,7 @@ func (e *engine) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply
 	run := func() {
 		e.meta.Submit(shard.MetadataRequest(req), func(r shard.MetadataReply) {
 			done(edge.MetadataReply{
-				Outcome: edge.MetadataOutcome(r.Outcome), Body: r.Body, Operation: r.Operation, Op: r.Op,
+				Outcome: edge.MetadataOutcome(r.Outcome), Body: r.Body, Operation: r.Operation, Op: r.Op, Born: r.Born,
 				Timestamp: r.Timestamp, Code: r.Code, Reason: r.Reason,
 			})
 		})

@@ -30,6 +30,9 @@ type Options struct {
 	Disk disk.Disk
 	// Version is what clients are told of the server.
 	Version string
+	// Opened, if set, is called when the data directory is locked; what it returns
+	// is called before the lock is given up.
+	Opened func() (closing func())
 	// Ready, if set, is called when clients can connect.
 	Ready func(*Node)
 }
@@ -67,7 +70,7 @@ func randomUint64() uint64 {
 // Run recovers the node from its data directory, serves clients until ctx ends,
 // and stops in order. It returns nil after a graceful stop, a refusal if the data
 // must not be served, or an error that wraps ErrFailed if the node had to give up.
-func Run(ctx context.Context, o Options) error {
+func Run(ctx context.Context, o Options) (err error) {
 	n := &Node{cfg: o.Config, log: o.Log}
 	work, fatal := context.WithCancelCause(context.Background())
 	defer fatal(nil)
@@ -81,11 +84,15 @@ func Run(ctx context.Context, o Options) error {
 		n.owned, d = opened, opened
 		defer opened.Close()
 	}
+	if o.Opened != nil {
+		defer o.Opened()()
+	}
 	if err := n.recover(d, o.Version); err != nil {
+		n.log.Error("the node does not start", "err", err)
 		return err
 	}
 	lanes, loops := n.start(work)
-	err := n.serve(ctx, work, o.Ready)
+	err = n.serve(ctx, work, o.Ready)
 	return errors.Join(err, n.stop(work, fatal, lanes, loops))
 }
 
@@ -111,7 +118,7 @@ func (n *Node) serve(ctx, work context.Context, ready func(*Node)) error {
 	if err := n.bootstrap(work); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", n.cfg.TCP.Address)
+	listener, err := net.Listen("tcp", n.cfg.ListenTCP())
 	if err != nil {
 		return fmt.Errorf("tcp.address: %w; is another server running?", err)
 	}

@@ -30,9 +30,12 @@ const filesOpen = 512
 // tailsBytes bounds the batches that all partitions together keep in memory.
 const tailsBytes = 256 << 20
 
-// walSpares is how many log files are kept ready, so that no write waits for one
-// to be made.
-const walSpares = 1
+// walSpares is how many files of the metadata log are kept to be written again.
+const walSpares = 2
+
+// spares is the same for the logs of the partitions: as many as one checkpoint
+// frees, so that in the long run no file is made.
+func spares(c config.WAL) int { return int(c.Limit/c.FileSize) + 2 }
 
 // openDirectory opens the data directory, emptied first if that was asked for.
 func openDirectory(c config.Config) (*disk.OS, error) {
@@ -128,7 +131,7 @@ func (e *engine) openData(d disk.Disk, files *partition.Files, cluster [16]byte,
 	c, view, l := o.config, e.View(), o.loop()
 	data, err := shard.OpenData(shard.DataConfig{
 		Disk: d, Clock: o.clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replicas: 1, Pipeline: c.Partition.PrepareQueueDepth,
-		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.random(), WALLimit: int64(c.WAL.Limit),
+		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.random(), WALLimit: int64(c.WAL.Limit),
 		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.tails / int64(c.System.Shards), Files: files, Fail: o.fail, Note: o.note,
 	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
 	if err != nil {

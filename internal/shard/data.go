@@ -387,11 +387,6 @@ func (d *Data) Stats(id vsr.GroupID) *partition.Stats {
 	return nil
 }
 
-// Idle reports whether nothing is under way, for a graceful stop.
-func (d *Data) Idle() bool {
-	return len(d.active) == 0 && d.jobs == 0 && !d.feed.busy && len(d.feed.waiting) == 0 && !d.ckpt.running
-}
-
 // Groups lists the groups of the shard in order.
 func (d *Data) Groups() []vsr.GroupID {
 	ids := make([]vsr.GroupID, 0, len(d.groups))

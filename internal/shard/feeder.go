@@ -25,6 +25,9 @@ type feeder struct {
 
 	waiting  []appendJob
 	busy     bool
+	fileSize int64 // of the log's files, in bytes
+	fed      int64 // bytes of bodies written since a spare file was last looked for
+	sparing  bool
 	unmarked bool // something was written that no later record witnesses
 	idle     int  // ticks since the last write
 	noSpace  int  // attempts in a row that found the disk full
@@ -84,6 +87,7 @@ func (f *feeder) written(n int, err error) {
 	switch {
 	case err == nil:
 		f.noSpace, f.unmarked = 0, true
+		f.spare(n)
 	case errors.Is(err, disk.ErrNoSpace) && !errors.Is(err, wal.ErrPoisoned):
 		f.noSpace++
 		f.pause = min(1<<min(f.noSpace, 7), retryTicksMax)
@@ -104,6 +108,22 @@ func (f *feeder) written(n int, err error) {
 			d()
 		}
 	}
+}
+
+// spare has the next file made before it is needed, off the path of the writes.
+// After the first checkpoints there are files to write again, and this finds one.
+func (f *feeder) spare(n int) {
+	for i := range n {
+		f.fed += int64(len(f.waiting[i].rec.Body))
+	}
+	if f.sparing || f.fed < f.fileSize/4 {
+		return
+	}
+	f.sparing, f.fed = true, 0
+	f.exec.Go(LaneCheckpoint, func() error { return f.log.EnsureSpare(1) }, func(err error) {
+		f.sparing = false
+		f.marked(err)
+	})
 }
 
 // markAfterTicks is how long the log stays idle before a witness of its last
@@ -131,6 +151,7 @@ func (f *feeder) mark() {
 	})
 }
 
+// marked takes the end of work beside the writes: a full disk is no harm there.
 func (f *feeder) marked(err error) {
 	if err != nil && (!errors.Is(err, disk.ErrNoSpace) || errors.Is(err, wal.ErrPoisoned)) {
 		f.fail(err)

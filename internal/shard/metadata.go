@@ -46,6 +46,7 @@ type MetadataReply struct {
 	Body      []byte
 	Operation wire.Operation
 	Op        uint64
+	Born      uint64 // of a Register: the op that made the client's entry
 	Timestamp uint64
 	Code      galgo.Code
 	Reason    wire.EvictionReason
@@ -257,7 +258,7 @@ func (m *Metadata) committed(call metadataCall, p *vsr.Prepare, out metadata.Out
 
 func committedReply(p *vsr.Prepare, out metadata.Output) MetadataReply {
 	op := wire.Operation(p.Operation)
-	reply := MetadataReply{Outcome: OutcomeReply, Body: out.Body, Operation: op, Op: uint64(p.Op), Timestamp: p.Timestamp}
+	reply := MetadataReply{Outcome: OutcomeReply, Body: out.Body, Operation: op, Op: uint64(p.Op), Born: out.Born, Timestamp: p.Timestamp}
 	var refusal MetadataReply
 	var refused bool
 	switch op {
@@ -294,11 +295,6 @@ func (m *Metadata) View() *metadata.View { return m.machine.View() }
 
 // CommitMin returns the last applied op.
 func (m *Metadata) CommitMin() vsr.Op { return m.group.core.CommitMin() }
-
-// Idle reports whether nothing is under way, for a graceful stop.
-func (m *Metadata) Idle() bool {
-	return len(m.queue) == 0 && m.group.inFlight() == 0 && !m.feed.busy && len(m.feed.waiting) == 0 && !m.ckpt.running
-}
 
 // Close marks and closes the log. Nothing may be under way.
 func (m *Metadata) Close() error { return m.log.Close() }

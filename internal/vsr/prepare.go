@@ -166,7 +166,7 @@ func DecodeHeader(b []byte) (Header, error) {
 	var h Header
 	copy(h.Identity[:], b)
 	if got := Identity(sum128(b[16:HeaderSize])); got != h.Identity {
-		return Header{}, fmt.Errorf("%w: %x, want %x", ErrHeaderChecksum, got[:], h.Identity[:])
+		return Header{}, fmt.Errorf("%w: it hashes to %v, its identity is %v", ErrHeaderChecksum, got, h.Identity)
 	}
 	for _, c := range b[174:HeaderSize] {
 		if c != 0 {
@@ -203,7 +203,7 @@ func (h *Header) CheckBody(body []byte) error {
 		return fmt.Errorf("%w: op %d has %d bytes, want %d", ErrBodyChecksum, h.Op, len(body), h.Size)
 	}
 	if got := sum128(body); got != h.BodySum {
-		return fmt.Errorf("%w: op %d hashes to %x, want %x", ErrBodyChecksum, h.Op, got[:], h.BodySum[:])
+		return fmt.Errorf("%w: op %d hashes to %v, want %v", ErrBodyChecksum, h.Op, Identity(got), Identity(h.BodySum))
 	}
 	return nil
 }

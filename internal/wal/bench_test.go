@@ -52,7 +52,7 @@ func benchWrite(b *testing.B, d disk.Disk, records, size int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := l.EnsureSpare(); err != nil {
+	if err := l.EnsureSpare(l.o.FilesSpare); err != nil {
 		b.Fatal(err)
 	}
 	p := newPrepares()
@@ -99,7 +99,7 @@ func BenchmarkOpen(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := l.EnsureSpare(); err != nil {
+		if err := l.EnsureSpare(l.o.FilesSpare); err != nil {
 			b.Fatal(err)
 		}
 		if err := l.Close(); err != nil {

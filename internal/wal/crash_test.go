@@ -21,7 +21,7 @@ func script(d *memdisk.Disk, h *history) error {
 	steps := []func() error{
 		func() error { return h.write(l, true, p.next(1, 100), p.next(2, 700), p.next(3, 0)) },
 		func() error { return h.write(l, true, Record{Kind: KindState, Group: 1, State: []byte("view 1")}) },
-		l.EnsureSpare,
+		func() error { return l.EnsureSpare(l.o.FilesSpare) },
 		func() error { return h.write(l, false, p.next(1, 1200), p.next(1, 1300)) },
 		func() error { return h.write(l, true, p.next(2, 900), p.next(3, 1), p.next(2, 2500), p.next(1, 40)) },
 		l.Mark,
@@ -31,7 +31,7 @@ func script(d *memdisk.Disk, h *history) error {
 		},
 		func() error { h.release(l, 1, 3); h.release(l, 2, 2); h.release(l, 3, 1); return nil },
 		l.Reclaim,
-		l.EnsureSpare,
+		func() error { return l.EnsureSpare(l.o.FilesSpare) },
 		func() error { return h.write(l, true, p.next(1, 3000)) },
 		func() error { return h.write(l, true, p.next(3, 3000), p.next(4, 10)) },
 		func() error { h.release(l, 1, 6); h.release(l, 3, 3); h.release(l, 2, 3); return nil },

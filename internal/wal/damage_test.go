@@ -239,7 +239,7 @@ func TestLostAndMisdirectedWrites(t *testing.T) {
 		d := memdisk.New(memdisk.Options{})
 		l, _ := mustOpen(t, d)
 		p := newPrepares()
-		must(t, l.EnsureSpare())
+		must(t, l.EnsureSpare(l.o.FilesSpare))
 		must(t, l.Write([]Record{p.next(1, 100)}, true))
 		at := l.end
 		d.Inject(f)

@@ -113,13 +113,13 @@ func (l *Log) place(temp string, h fileHeader) (*file, error) {
 	return &file{f: f, name: name, fileHeader: h}, nil
 }
 
-// EnsureSpare makes files until FilesSpare of them wait to be written, so that a
-// Write need not. It may run at the same time as anything but Close. Errors are
+// EnsureSpare makes files until n of them wait to be written, so that a Write need
+// not. It may run at the same time as anything but Close. Errors are
 // as those of Write.
-func (l *Log) EnsureSpare() error {
+func (l *Log) EnsureSpare(n int) error {
 	l.making.Lock()
 	defer l.making.Unlock()
-	for l.spareCount() < l.o.FilesSpare {
+	for l.spareCount() < n {
 		if err := l.poisoned(); err != nil {
 			return err
 		}

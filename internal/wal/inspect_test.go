@@ -34,7 +34,7 @@ func TestInspect(t *testing.T) {
 	}
 	l, _ := mustOpen(t, d)
 	p := newPrepares()
-	must(t, l.EnsureSpare())
+	must(t, l.EnsureSpare(l.o.FilesSpare))
 	a, b := p.next(1, 100), p.next(2, 700)
 	must(t, l.Write([]Record{a, {Kind: KindState, Group: 1, State: []byte("s")}}, true))
 	must(t, l.Write([]Record{b, {Kind: KindTruncate, Group: 2, Op: 1}}, true))

@@ -28,8 +28,9 @@ type Options struct {
 	// FileSizeDefault. A record that is larger gets a file of its own. May differ
 	// from that of files that exist.
 	FileSize int64
-	// FilesSpare is how many files to keep ready behind the current one. With 0 a
-	// Write that needs the next file makes it.
+	// FilesSpare is how many files Reclaim keeps behind the current one to be written
+	// again; more are removed. A Write that needs the next file and finds none makes
+	// it: see EnsureSpare.
 	FilesSpare int
 	// Salt is a number that clients cannot guess. It may differ at each Open.
 	Salt uint64

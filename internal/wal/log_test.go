@@ -262,7 +262,7 @@ func TestLargeRecord(t *testing.T) {
 	d := memdisk.New(memdisk.Options{})
 	l, _ := mustOpen(t, d)
 	h, p := newHistory(), newPrepares()
-	must(t, l.EnsureSpare())
+	must(t, l.EnsureSpare(l.o.FilesSpare))
 	must(t, h.write(l, true, p.next(1, 5), p.next(1, 3*FileSizeMin), p.next(1, 5), p.next(2, 2*FileSizeMin), p.next(2, 5)))
 	after, err := h.recoverAndCheck(d.Kill(), h.durable, nil)
 	if err != nil {
@@ -283,7 +283,7 @@ func TestLargeRecord(t *testing.T) {
 func TestSpareKeepsCreationOutOfWrite(t *testing.T) {
 	d := memdisk.New(memdisk.Options{Trace: true})
 	l, _ := mustOpen(t, d)
-	must(t, l.EnsureSpare())
+	must(t, l.EnsureSpare(l.o.FilesSpare))
 	p := newPrepares()
 	before := len(d.Trace())
 	must(t, l.Write([]Record{p.next(1, 3000), p.next(1, 3000)}, true))
@@ -344,7 +344,7 @@ func TestOpenOnAFullDiskUsesTheSpare(t *testing.T) {
 	d := memdisk.New(memdisk.Options{Capacity: 2 * FileSizeMin})
 	l, _ := mustOpen(t, d)
 	h, p := newHistory(), newPrepares()
-	must(t, l.EnsureSpare())
+	must(t, l.EnsureSpare(l.o.FilesSpare))
 	must(t, h.write(l, true, p.next(1, 100)))
 	if _, err := h.recoverAndCheck(d.Kill(), h.durable, nil); err != nil {
 		t.Fatal(err)
@@ -371,7 +371,7 @@ func TestFailedSyncPoisons(t *testing.T) {
 		l.Release(1, 0)
 		for name, err := range map[string]error{
 			"write": l.Write([]Record{p.next(2, 1)}, true), "sync": l.Sync(), "mark": l.Mark(),
-			"reclaim": l.Reclaim(), "spare": l.EnsureSpare(),
+			"reclaim": l.Reclaim(), "spare": l.EnsureSpare(l.o.FilesSpare),
 		} {
 			if !errors.Is(err, ErrPoisoned) {
 				t.Errorf("%+v: %s: %v, want ErrPoisoned", f, name, err)
@@ -413,7 +413,7 @@ func TestFailedDirSyncPoisons(t *testing.T) {
 		d := memdisk.New(memdisk.Options{})
 		l, _ := mustOpen(t, d)
 		d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: op})
-		if err := l.EnsureSpare(); !errors.Is(err, ErrPoisoned) {
+		if err := l.EnsureSpare(l.o.FilesSpare); !errors.Is(err, ErrPoisoned) {
 			t.Errorf("spare with a failed %v: %v, want ErrPoisoned", op, err)
 		}
 		if err := l.Write([]Record{newPrepares().next(1, 5)}, true); !errors.Is(err, ErrPoisoned) {

@@ -26,7 +26,7 @@ func TestAgainstModel(t *testing.T) {
 			"release":  s.release,
 			"reclaim":  func(*rapid.T) { s.must(s.l.Reclaim()) },
 			"mark":     func(*rapid.T) { s.must(s.l.Mark()); s.h.durable = len(s.h.recs) },
-			"spare":    func(*rapid.T) { s.must(s.l.EnsureSpare()) },
+			"spare":    func(*rapid.T) { s.must(s.l.EnsureSpare(s.l.o.FilesSpare)) },
 			"close":    func(*rapid.T) { s.must(s.l.Close()); s.h.durable = len(s.h.recs); s.open() },
 			"kill":     func(*rapid.T) { s.d = s.d.Kill(); s.h.durable = len(s.h.recs); s.open() },
 			"power": func(t *rapid.T) {

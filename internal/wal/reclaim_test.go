@@ -196,7 +196,7 @@ func TestReadersBesideTheWriter(t *testing.T) {
 		})
 	}
 	beside(func(*rand.Rand) {
-		if err := l.EnsureSpare(); err != nil {
+		if err := l.EnsureSpare(l.o.FilesSpare); err != nil {
 			t.Errorf("spare: %v", err)
 		}
 	})

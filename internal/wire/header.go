@@ -156,7 +156,8 @@ func RequestChecksum(body []byte) (sum [16]byte) {
 //	off  size  field
 //	  0   128  as in a request, command 8
 //	128    16  request checksum of the request
-//	144    16  context, 0
+//	144     8  context          of a sign-in: the op that made the client's entry; else 0
+//	152     8  reserved
 //	160    16  client
 //	176     8  op
 //	184     8  commit
@@ -173,6 +174,7 @@ type ReplyHeader struct {
 	Release         uint32
 	Replica         uint8
 	RequestChecksum [16]byte
+	Context         uint64
 	Client          galgo.ClientID
 	Op              uint64
 	Commit          uint64
@@ -181,6 +183,11 @@ type ReplyHeader struct {
 	Operation       Operation
 	Status          galgo.Code
 }
+
+// offReplyContext is where galgo tells a client that signs in which entry of its
+// client table the session continues. Stock servers leave it zero, and stock
+// clients do not look.
+const offReplyContext = 144
 
 // ReplyTo starts the header of a reply: it echoes what a client may look at. The
 // operation is that of the request; for a success or a result it must go through
@@ -210,6 +217,7 @@ func DecodeReplyHeader(b []byte) (ReplyHeader, error) {
 		View:      le.Uint32(b[offView:]),
 		Release:   le.Uint32(b[offRelease:]),
 		Replica:   b[offReplica],
+		Context:   le.Uint64(b[offReplyContext:]),
 		Op:        le.Uint64(b[176:]),
 		Commit:    le.Uint64(b[184:]),
 		Timestamp: le.Uint64(b[192:]),
@@ -231,6 +239,7 @@ func (h *ReplyHeader) Put(b []byte) {
 	le.PutUint32(b[offRelease:], h.Release)
 	b[offReplica] = h.Replica
 	copy(b[128:], h.RequestChecksum[:])
+	le.PutUint64(b[offReplyContext:], h.Context)
 	copy(b[160:], h.Client[:])
 	le.PutUint64(b[176:], h.Op)
 	le.PutUint64(b[184:], h.Commit)

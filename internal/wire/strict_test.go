@@ -45,7 +45,9 @@ func TestRecordsOfNothing(t *testing.T) {
 		le.PutUint64(b[offBatchLength:], length)
 		return b
 	}
-	if err := record(BatchHeaderSize, 0).Validate(); !errors.Is(err, ErrBatch) {
+	empty := record(BatchHeaderSize, 0)
+	le.PutUint64(empty[offBatchChecksum:], empty.checksum())
+	if err := empty.Validate(); !errors.Is(err, ErrBatch) {
 		t.Errorf("batch of no message: %v", err)
 	}
 	for _, length := range []uint64{0, 1, BatchHeaderSize - 1, BatchHeaderSize + 11, 1 << 63} {
