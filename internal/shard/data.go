@@ -282,7 +282,9 @@ func (d *Data) Turn() {
 		d.active = nil
 		for _, g := range batch {
 			g.active = false
-			if !g.gone {
+			if g.gone {
+				d.forget(g)
+			} else {
 				d.turn(g)
 			}
 		}
@@ -338,8 +340,9 @@ func (d *Data) apply(g *dataGroup, p *vsr.Prepare) partition.Result {
 }
 
 // Remove stops serving a group whose partition was deleted and removes its
-// files. What waits is refused with a retriable code: a partition of the same
-// name is another group. done runs when the group no longer serves.
+// files. What waits, in the queue or for the log, is told that the partition is
+// not there: one of the same name is another group. done runs when the group no
+// longer serves.
 func (d *Data) Remove(id vsr.GroupID, done func()) {
 	g := d.groups[id]
 	if g == nil {
@@ -353,9 +356,19 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 	for _, call := range queue {
 		call.refuse(galgo.CodeResourceNotFound)
 	}
-	d.log.Forget(id)
+	g.group.abandon(partition.Result{Code: galgo.CodeResourceNotFound})
+	d.forget(g)
 	d.removeFiles(g)
 	done()
+}
+
+// forget lets the log drop a removed group, once it has written what it was given
+// of it: a record of a group that it does not know would not continue anything.
+// The completion of the last one comes back here.
+func (d *Data) forget(g *dataGroup) {
+	if g.group.writing == 0 {
+		d.log.Forget(g.spec.ID)
+	}
 }
 
 // add puts a group among those that are served.

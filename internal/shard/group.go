@@ -21,6 +21,7 @@ type group[R any] struct {
 	// order; nil where nobody waits.
 	waiting []func(*vsr.Prepare, R)
 	answers []answer[R] // of the present turn, reused
+	writing int         // ops that the log was given and has not acknowledged
 }
 
 type answer[R any] struct {
@@ -56,7 +57,9 @@ func (g *group[R]) turn() []answer[R] {
 			panic("shard: the core of a single replica wants to send, persist or truncate")
 		}
 		for _, p := range r.Append {
+			g.writing++
 			g.feed.prepare(p, g.sync, func() {
+				g.writing--
 				g.core.AppendDone(p.Op, p.Identity)
 				g.touch()
 			})
@@ -79,6 +82,18 @@ func (g *group[R]) commit(c vsr.Committed) {
 	g.waiting = g.waiting[1:]
 	if done != nil {
 		g.answers = append(g.answers, answer[R]{done, c.Prepare, result})
+	}
+}
+
+// abandon answers everybody who waits for an op: the group will apply none of
+// them any more.
+func (g *group[R]) abandon(result R) {
+	waiting := g.waiting
+	g.waiting = nil
+	for _, done := range waiting {
+		if done != nil {
+			done(&vsr.Prepare{}, result)
+		}
 	}
 }
 
