@@ -62,7 +62,7 @@ var systemKeys = []key{
 	{name: "system.shards", def: "1", min: "1", max: "1024", at: func(c *Config) any { return &c.System.Shards },
 		help: "loops that share the partitions, each with a log of its own"},
 	{name: "system.runtime.path", def: "runtime", check: checkBelow, at: func(c *Config) any { return &c.System.Runtime.Path },
-		help: "directory for current_config.toml, below system.path; emptied at each start"},
+		help: "directory for current_config.toml, below system.path"},
 	{name: "system.logging.path", def: "logs", check: checkLogs, at: func(c *Config) any { return &c.System.Logging.Path },
 		help: "directory of the log files, below system.path"},
 	{name: "system.logging.level", def: "info", oneOf: levels, simplify: simpleLevel, at: func(c *Config) any { return &c.System.Logging.Level },

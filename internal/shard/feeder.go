@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"slices"
 
 	"galgo/internal/disk"
 	"galgo/internal/vsr"
@@ -22,12 +23,15 @@ type feeder struct {
 	log  *wal.Log
 	exec Executor
 	fail func(error) // the log is beyond use: the node must stop
+	note func(msg string, args ...any)
 
 	waiting  []appendJob
 	busy     bool
+	writing  int   // how many of waiting the write under way takes
 	fileSize int64 // of the log's files, in bytes
 	fed      int64 // bytes of bodies written since a spare file was last looked for
 	sparing  bool
+	tight    bool // there was no room for another file: a checkpoint would free some
 	unmarked bool // something was written that no later record witnesses
 	idle     int  // ticks since the last write
 	noSpace  int  // attempts in a row that found the disk full
@@ -50,6 +54,12 @@ func (f *feeder) append(rec wal.Record, sync bool, done func()) {
 	f.waiting = append(f.waiting, appendJob{rec: rec, sync: sync, done: done})
 }
 
+// urgent queues a record before all that do not have a write under way. It is for
+// what makes room, and independent of the order of the groups.
+func (f *feeder) urgent(rec wal.Record, done func()) {
+	f.waiting = slices.Insert(f.waiting, f.writing, appendJob{rec: rec, sync: true, done: done})
+}
+
 // full reports that the disk has no room: nothing new should be given an op.
 func (f *feeder) full() bool { return f.noSpace > 0 }
 
@@ -63,7 +73,7 @@ func (f *feeder) flush() {
 	for i := range recs {
 		recs[i] = f.waiting[i].rec
 	}
-	f.busy, f.idle = true, 0
+	f.busy, f.writing, f.idle = true, n, 0
 	f.exec.Go(LaneLog, func() error { return f.log.Write(recs, sync) }, func(err error) { f.written(n, err) })
 }
 
@@ -83,13 +93,15 @@ func (f *feeder) batch() (n int, sync bool) {
 // attempt: nothing of the batch is readable then. After any other failure no
 // later success could prove what this one lost (design rule 4).
 func (f *feeder) written(n int, err error) {
-	f.busy = false
+	f.busy, f.writing = false, 0
 	switch {
 	case err == nil:
 		f.noSpace, f.unmarked = 0, true
 		f.spare(n)
 	case errors.Is(err, disk.ErrNoSpace) && !errors.Is(err, wal.ErrPoisoned):
-		f.noSpace++
+		if f.noSpace++; f.noSpace == 1 {
+			f.note("the disk is full: the log takes nothing until there is room", "err", err)
+		}
 		f.pause = min(1<<min(f.noSpace, 7), retryTicksMax)
 		return
 	default:
@@ -122,6 +134,7 @@ func (f *feeder) spare(n int) {
 	f.sparing, f.fed = true, 0
 	f.exec.Go(LaneCheckpoint, func() error { return f.log.EnsureSpare(1) }, func(err error) {
 		f.sparing = false
+		f.tight = errors.Is(err, disk.ErrNoSpace)
 		f.marked(err)
 	})
 }

@@ -49,7 +49,8 @@ func (k *metadataCheckpoint) tick() {
 func (m *Metadata) maybeCheckpoint() {
 	k := &m.ckpt
 	ops := uint64(m.group.core.CommitMin() - k.op)
-	due := ops > 0 && (ops+m.cfg.CheckpointMargin >= m.cfg.CheckpointSlots || k.bytes >= m.cfg.CheckpointBytes)
+	due := ops > 0 && (ops+m.cfg.CheckpointMargin >= m.cfg.CheckpointSlots || k.bytes >= m.cfg.CheckpointBytes ||
+		m.feed.full() || m.feed.tight && k.bytes > m.cfg.WALFileSize)
 	if due && !k.running && k.pause == 0 {
 		m.Checkpoint(func(error) {})
 	}
@@ -118,12 +119,18 @@ func (m *Metadata) checkpointDone(err error, done func(error)) {
 	}
 	k.failures++
 	k.pause = min(1<<min(k.failures, 7), checkpointRetryTicksMax)
-	m.cfg.Note("checkpoint failed; the log grows until one succeeds", "attempt", k.failures, "err", err)
+	if rare(k.failures) {
+		m.cfg.Note("checkpoint failed; the log grows until one succeeds", "attempt", k.failures, "err", err)
+	}
 	if k.failures >= checkpointFailuresMax {
 		m.cfg.Fail(fmt.Errorf("%w: %w", ErrCheckpointWedged, err))
 	}
 	done(err)
 }
+
+// rare reports whether the n-th failure in a row is worth a line in the log: the
+// first, and then ever fewer.
+func rare(n int) bool { return n&(n-1) == 0 }
 
 // Sections of a metadata snapshot.
 const (

@@ -115,7 +115,7 @@ func (m *Metadata) openLog() error {
 		return err
 	}
 	m.log = log
-	m.feed = feeder{log: log, exec: m.cfg.Executor, fail: m.cfg.Fail, fileSize: m.cfg.WALFileSize}
+	m.feed = feeder{log: log, exec: m.cfg.Executor, fail: m.cfg.Fail, note: m.cfg.Note, fileSize: m.cfg.WALFileSize}
 	return nil
 }
 

@@ -226,6 +226,30 @@ func TestHeartbeatTellsBackupsTheCommitPoint(t *testing.T) {
 	}
 }
 
+// State is never ahead of the log on the same disk: a backup that hears of a commit
+// applies the op when it holds it, not before.
+func TestNothingIsAppliedBeforeThisDiskHoldsIt(t *testing.T) {
+	g := newGroup(3)
+	propose(t, g.cores[0], "a")
+	g.perform(0, true, nil)
+	g.perform(1, true, nil)
+	g.perform(1, true, nil) // one backup is a quorum with the primary
+	for range 5 {
+		g.cores[0].Tick()
+	}
+	g.perform(0, true, nil) // the heartbeat names op 1 as committed
+	if g.cores[2].CommitMax() != 1 {
+		t.Fatalf("replica 2 knows commit %d, want 1", g.cores[2].CommitMax())
+	}
+	if _, commits := g.perform(2, false, nil); len(commits) != 0 {
+		t.Fatalf("replica 2 applied %v, which its disk does not hold", commits)
+	}
+	g.cores[2].AppendDone(1, g.cores[2].entry(1).header.Identity)
+	if _, commits := g.perform(2, false, nil); len(commits) != 1 {
+		t.Fatalf("replica 2 applied %v after its append, want op 1", commits)
+	}
+}
+
 func TestLostPrepareIsSentAgain(t *testing.T) {
 	g := newGroup(3)
 	propose(t, g.cores[0], "a")

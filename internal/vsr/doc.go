@@ -31,7 +31,7 @@
 // any number of replicas; with one replica an op commits when its own append is
 // durable, by the same quorum rule and not around it. View change, repair, state
 // transfer and recovery of a replica among others (§4.2, §4.3, §5) are not here
-// yet: New refuses to act for more than one replica unless the host asks for it.
+// yet, so a host must not run more than one replica with data to lose.
 //
 // # Files
 //
