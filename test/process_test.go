@@ -20,6 +20,7 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	drainAndExit()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "galgo-test-")
 		if err != nil {

@@ -14,6 +14,7 @@ const tickInterval = 10 * time.Millisecond
 type driver interface {
 	Turn()
 	Tick()
+	Ticking() bool
 }
 
 // loop is the goroutine that owns a driver. Whoever wants something of the
@@ -43,18 +44,21 @@ func (l *loop) Go(lane shard.Lane, job func() error, done func(error)) {
 	})
 }
 
-// run drives d until ctx is done. Lanes are run by runLane, apart: they must
-// outlive the loop's last jobs only as long as those run.
+// run drives d until ctx is done. Time passes only while the driver waits for it:
+// an idle node does not wake. Lanes are run by runLane, apart: they must outlive the
+// loop's last jobs only as long as those run.
 func (l *loop) run(ctx context.Context, d driver) error {
-	ticker := time.NewTicker(tickInterval)
-	defer ticker.Stop()
+	tick := time.NewTimer(tickInterval)
+	defer tick.Stop()
+	armed := true
 	var spare []func()
 	for {
 		select {
 		case <-ctx.Done():
 			l.inbox.close()
 			return nil
-		case <-ticker.C:
+		case <-tick.C:
+			armed = false
 			d.Tick()
 		case <-l.inbox.wake:
 		}
@@ -64,6 +68,10 @@ func (l *loop) run(ctx context.Context, d driver) error {
 		}
 		d.Turn()
 		spare = batch
+		if !armed && d.Ticking() {
+			tick.Reset(tickInterval)
+			armed = true
+		}
 	}
 }
 

@@ -418,6 +418,9 @@ func (d *Data) Tick() {
 	d.resume()
 }
 
+// Ticking reports whether the driver waits for time to pass.
+func (d *Data) Ticking() bool { return d.feed.ticking() || d.ckpt.pause > 0 || len(d.paused) > 0 }
+
 // Close marks and closes the log. Nothing may be under way; segments need no
 // closing, the log has what they lack.
 func (d *Data) Close() error { return d.log.Close() }

@@ -156,6 +156,9 @@ func (f *feeder) tick() {
 	}
 }
 
+// ticking reports whether time has to pass for something to happen.
+func (f *feeder) ticking() bool { return f.pause > 0 || f.unmarked && !f.busy && len(f.waiting) == 0 }
+
 func (f *feeder) mark() {
 	f.busy, f.unmarked, f.idle = true, false, 0
 	f.exec.Go(LaneLog, f.log.Mark, func(err error) {

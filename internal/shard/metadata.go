@@ -290,6 +290,10 @@ func (m *Metadata) Tick() {
 	m.ckpt.tick()
 }
 
+// Ticking reports whether the driver waits for time to pass: an idle one need not
+// be woken.
+func (m *Metadata) Ticking() bool { return m.feed.ticking() || m.ckpt.pause > 0 }
+
 // View returns the metadata as of the last applied op.
 func (m *Metadata) View() *metadata.View { return m.machine.View() }
 
