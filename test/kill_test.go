@@ -38,6 +38,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		l.wg.Go(func() { l.produce(i) })
 		l.wg.Go(func() { l.produceRaw(i) })
 	}
+	l.wg.Go(l.createStreams)
 	for range kills {
 		l.awaitMore(150)
 		s.kill()
@@ -50,6 +51,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		t.Fatalf("%s", s.output)
 	}
 	l.verify(ctx, admin, stream, topic)
+	l.verifyStreams(ctx, admin)
 }
 
 // load is what the producers have been told.
@@ -63,6 +65,7 @@ type load struct {
 
 	mu      sync.Mutex
 	numbers [3]int            // messages that each numbered producer was acknowledged
+	streams int               // created one after the other
 	acked   map[string]uint64 // raw: payload to offset
 	doubted map[string]bool   // raw: no answer came
 }
@@ -108,6 +111,27 @@ func (l *load) produce(producer int) {
 	}
 }
 
+// createStreams makes one stream after the other. A request that ran and is
+// repeated after the restart gets its first answer: were it run again, the name
+// would be taken.
+func (l *load) createStreams() {
+	c, err := client.Dial(context.Background(), l.s.address, client.WithPassword("iggy", "iggy"), client.WithRetryBudget(5*time.Minute))
+	if err != nil {
+		l.t.Errorf("creator: %v", err)
+		return
+	}
+	defer c.Close()
+	for n := 0; !l.stopped(); n++ {
+		if _, err := c.CreateStream(context.Background(), fmt.Sprint("created ", n)); err != nil {
+			l.t.Errorf("stream %d: %v", n, err)
+			return
+		}
+		l.mu.Lock()
+		l.streams = n + 1
+		l.mu.Unlock()
+	}
+}
+
 // produceRaw sends single messages as a stock client does, and never repeats one.
 func (l *load) produceRaw(producer int) {
 	var c *rawClient
@@ -141,6 +165,23 @@ func (l *load) produceRaw(producer int) {
 	if c != nil {
 		c.conn.Close()
 	}
+}
+
+func (l *load) verifyStreams(ctx context.Context, c *client.Client) {
+	all, err := c.Streams(ctx)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, s := range all {
+		found[s.Name]++
+	}
+	for n := range l.streams {
+		if found[fmt.Sprint("created ", n)] != 1 {
+			l.t.Errorf("stream %d is there %d times", n, found[fmt.Sprint("created ", n)])
+		}
+	}
+	l.t.Logf("%d streams created once each", l.streams)
 }
 
 func (l *load) verify(ctx context.Context, c *client.Client, stream, topic galgo.Identifier) {
