@@ -182,7 +182,7 @@ func TestParseByteSize(t *testing.T) {
 	}
 	for _, text := range []string{
 		"", "B", "KiB", "-1", "1 XB", "1 KBB", "1 kib b", "1.", ".5 KB", "1.2.3", "0.5", "0.1 KiB", "16 EiB",
-		"18446744073709551616", "99999999999999999999", "1 kg", "1e3", "0.0000000000000000001 EB", "unlimited", "1 iB",
+		"18446744073709551616", "99999999999999999999", "1 kg", "1e3", "0.0000000000000000001 EB", "18.5 EB", "unlimited", "1 iB",
 	} {
 		if got, err := ParseByteSize(text); err == nil {
 			t.Errorf("%q is taken as %d", text, got)
@@ -202,7 +202,8 @@ func TestParseDuration(t *testing.T) {
 			t.Errorf("%q is %d µs, %v, want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "5", "s", "1.5h", "-1s", "1 parsec", "4294967296s", "4294967295s 1s", "99999999999999999999s", "18446744073709551615 years", "1h,", "1 h m"} {
+	for _, text := range []string{"", "5", "s", "1.5h", "-1s", "1 parsec", "4294967296s", "4294967295s 1s", "99999999999999999999s", "18446744073709551615 years",
+		"281474976710656 weeks", "4294967295s 18446744073709551615ns", "1h,", "1 h m"} {
 		if got, err := ParseDuration(text); err == nil {
 			t.Errorf("%q is taken as %d µs", text, got)
 		}
