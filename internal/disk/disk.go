@@ -82,6 +82,14 @@ type Disk interface {
 	SyncDir(dir string) error
 }
 
+// WriteBack asks for a range of f to be on its way to the device, so that a later
+// Sync has less to wait for. It promises nothing, and not every File can.
+func WriteBack(f File, off, n int64) {
+	if w, ok := f.(interface{ WriteBack(off, n int64) }); ok {
+		w.WriteBack(off, n)
+	}
+}
+
 // File is an open file. ReadAt may run at the same time as anything; writers,
 // Truncate and Sync of one file are serialised by their caller.
 type File interface {

@@ -196,3 +196,10 @@ func (o *osFile) fill(size int64) error {
 	}
 	return nil
 }
+
+// WriteBack has the system begin to write a range to the device, without waiting.
+func (o *osFile) WriteBack(off, n int64) {
+	o.raw.Control(func(fd uintptr) {
+		unix.SyncFileRange(int(fd), off, n, unix.SYNC_FILE_RANGE_WRITE)
+	})
+}

@@ -143,6 +143,7 @@ func (j *WriteJob) writeChunk(c *chunk) error {
 	if err := c.seg.log.WritevAt(j.bufs[c.bufs[0]:c.bufs[1]], int64(c.pos)); err != nil {
 		return err
 	}
+	disk.WriteBack(c.seg.log.File, int64(c.pos), int64(c.end-c.pos))
 	return j.writeIndex(c)
 }
 
