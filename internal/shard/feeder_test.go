@@ -1,0 +1,191 @@
+package shard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"galgo/internal/disk/memdisk"
+	"galgo/internal/vsr"
+	"galgo/internal/wal"
+)
+
+// manual is an Executor whose jobs run when the test says so.
+type manual struct{ jobs []func() }
+
+func (m *manual) Go(_ Lane, job func() error, done func(error)) {
+	m.jobs = append(m.jobs, func() { done(job()) })
+}
+
+func (m *manual) runAll() {
+	for len(m.jobs) > 0 {
+		job := m.jobs[0]
+		m.jobs = m.jobs[1:]
+		job()
+	}
+}
+
+func newFeeder(t *testing.T, d *memdisk.Disk) (*feeder, *manual) {
+	t.Helper()
+	if err := d.MkdirAll("wal"); err != nil {
+		t.Fatal(err)
+	}
+	log, _, err := wal.Open(d, "wal", wal.Options{FileSize: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := &manual{}
+	return &feeder{log: log, exec: exec, fileSize: 64 << 10, fail: func(err error) { t.Fatalf("the feeder gave up: %v", err) }, note: func(string, ...any) {}}, exec
+}
+
+// chain makes prepares that follow one another in group 1.
+func chain(n, size int) []*vsr.Prepare {
+	var parent vsr.Identity
+	prepares := make([]*vsr.Prepare, n)
+	for i := range prepares {
+		p := &vsr.Prepare{Header: vsr.Header{Group: 1, Op: vsr.Op(i + 1), Parent: parent, Timestamp: uint64(i + 1)}, Body: make([]byte, size)}
+		p.Seal()
+		prepares[i], parent = p, p.Identity
+	}
+	return prepares
+}
+
+func TestWhatWaitsGoesTogether(t *testing.T) {
+	f, exec := newFeeder(t, memdisk.New(memdisk.Options{}))
+	var done []int
+	for i, p := range chain(5, 100) {
+		f.prepare(p, true, func() { done = append(done, i) })
+		if i == 0 {
+			f.flush() // the first goes alone; the others wait for its sync
+		}
+	}
+	before := f.log.Stats()
+	f.flush()
+	if len(exec.jobs) != 1 {
+		t.Fatalf("%d writes under way, want one", len(exec.jobs))
+	}
+	exec.runAll()
+	f.flush()
+	exec.runAll()
+	if s := f.log.Stats(); s.Syncs-before.Syncs != 2 || !slices.Equal(done, []int{0, 1, 2, 3, 4}) {
+		t.Errorf("%d syncs, completions %v; want 2, in order", s.Syncs-before.Syncs, done)
+	}
+}
+
+func TestCompletionComesAfterTheWrite(t *testing.T) {
+	f, exec := newFeeder(t, memdisk.New(memdisk.Options{}))
+	done := false
+	f.prepare(chain(1, 10)[0], true, func() { done = true })
+	f.flush()
+	if done {
+		t.Fatal("complete before the write ran")
+	}
+	exec.runAll()
+	if !done {
+		t.Fatal("not complete after the write")
+	}
+}
+
+func TestBatchIsBounded(t *testing.T) {
+	f, _ := newFeeder(t, memdisk.New(memdisk.Options{}))
+	for _, p := range chain(5, batchBytesMax/2) {
+		f.prepare(p, true, nil)
+	}
+	if n, sync := f.batch(); n != 2 || !sync {
+		t.Errorf("a batch of %d records, sync %v; want 2, true", n, sync)
+	}
+	f.waiting = f.waiting[:0]
+	f.prepare(chain(1, batchBytesMax+1)[0], false, nil)
+	if n, sync := f.batch(); n != 1 || sync {
+		t.Errorf("a record above the bound: batch of %d, sync %v; want it alone, without a sync", n, sync)
+	}
+}
+
+// A record that makes room must not stand behind those that wait for room.
+func TestUrgentRecordGoesBeforeWhatWaits(t *testing.T) {
+	f, exec := newFeeder(t, memdisk.New(memdisk.Options{}))
+	p := chain(3, 10)
+	f.prepare(p[0], true, nil)
+	f.flush()
+	f.prepare(p[1], true, nil)
+	f.urgent(wal.Record{Kind: wal.KindState, Group: pairingGroup, State: []byte("pairing")}, nil)
+	f.prepare(p[2], true, nil)
+	if f.waiting[0].rec.Header != &p[0].Header || f.waiting[1].rec.Kind != wal.KindState {
+		t.Fatalf("order of records is wrong: %v", f.waiting)
+	}
+	exec.runAll()
+	f.flush()
+	exec.runAll()
+	if op, _ := f.log.Last(1); op != 3 {
+		t.Errorf("the log ends at op %d, want 3", op)
+	}
+}
+
+// A full disk is tried again, with growing pauses; nothing is complete meanwhile.
+func TestFullDiskIsTriedAgain(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	f, exec := newFeeder(t, d)
+	done := false
+	f.prepare(chain(1, 70<<10)[0], true, func() { done = true }) // needs a file of its own
+	d.Inject(memdisk.Fault{Class: memdisk.NoSpace, Times: 2})
+	for range 2 {
+		f.flush()
+		exec.runAll()
+		if done || !f.full() {
+			t.Fatalf("done %v, full %v after a failed write", done, f.full())
+		}
+		f.flush()
+		if len(exec.jobs) != 0 {
+			t.Fatal("tried again without a pause")
+		}
+		for f.pause > 0 {
+			f.tick()
+		}
+	}
+	f.flush()
+	exec.runAll()
+	if !done || f.full() {
+		t.Errorf("done %v, full %v with space again", done, f.full())
+	}
+}
+
+// After a failed sync no later one proves anything: the node has to stop.
+func TestFailedSyncIsFatal(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	f, exec := newFeeder(t, d)
+	var failure error
+	f.fail = func(err error) { failure = err }
+	done := false
+	f.prepare(chain(1, 10)[0], true, func() { done = true })
+	d.Inject(memdisk.Fault{Class: memdisk.SyncFailure, KeepCache: true})
+	f.flush()
+	exec.runAll()
+	if done || !errors.Is(failure, wal.ErrPoisoned) {
+		t.Errorf("done %v, failure %v; want a poisoned log and nothing done", done, failure)
+	}
+}
+
+// An idle log is marked once, so that its last write has a witness.
+func TestIdleLogIsMarkedOnce(t *testing.T) {
+	f, exec := newFeeder(t, memdisk.New(memdisk.Options{}))
+	f.prepare(chain(1, 10)[0], true, nil)
+	f.flush()
+	exec.runAll()
+	marks := 0
+	for range 20 {
+		f.tick()
+		marks += len(exec.jobs)
+		exec.runAll()
+	}
+	if marks != 1 || f.ticking() {
+		t.Errorf("%d marks in 20 idle ticks, still ticking %v; want one, and rest", marks, f.ticking())
+	}
+}
+
+func Example_rare() {
+	for n := 1; n <= 9; n++ {
+		fmt.Print(rare(n), " ")
+	}
+	// Output: true true false true false false false true false
+}
