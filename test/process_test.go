@@ -5,6 +5,7 @@ package test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -47,6 +48,7 @@ type server struct {
 	env     []string
 	cmd     *exec.Cmd
 	output  *bytes.Buffer
+	exited  <-chan error // closed when the process is gone
 }
 
 func newServer(t *testing.T, env ...string) *server {
@@ -76,17 +78,15 @@ func (s *server) start() {
 	s.t.Helper()
 	s.output = new(bytes.Buffer)
 	s.cmd = exec.Command(binary, "server")
-	s.cmd.Env = append(os.Environ(), append([]string{
-		"GALGO_SYSTEM_PATH=" + s.dir, "GALGO_TCP_ADDRESS=" + s.address,
-		"GALGO_WAL_FILE_SIZE=4 MiB", "GALGO_WAL_LIMIT=8 MiB", "GALGO_SYSTEM_LOGGING_FILE_ENABLED=false",
-	}, s.env...)...)
+	s.cmd.Env = s.environment()
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	exited := make(chan error, 1)
-	go func(cmd *exec.Cmd) { exited <- cmd.Wait() }(s.cmd)
+	s.exited = exited
+	go func(cmd *exec.Cmd) { exited <- cmd.Wait(); close(exited) }(s.cmd)
 	for {
 		conn, err := net.Dial("tcp", s.address)
 		if err == nil {
@@ -101,24 +101,44 @@ func (s *server) start() {
 	}
 }
 
+// environment is that of a server on this directory and address.
+func (s *server) environment() []string {
+	return append(os.Environ(), append([]string{
+		"GALGO_SYSTEM_PATH=" + s.dir, "GALGO_TCP_ADDRESS=" + s.address, "GALGO_DISPLAY_CONFIG=false",
+		"GALGO_WAL_FILE_SIZE=4 MiB", "GALGO_WAL_LIMIT=8 MiB", "GALGO_SYSTEM_LOGGING_FILE_ENABLED=false",
+	}, s.env...)...)
+}
+
+// run runs a galgo command to its end and returns what it printed and its status.
+func run(t *testing.T, env []string, args ...string) (output string, status int) {
+	t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Env = env
+	out, err := cmd.CombinedOutput()
+	if _, exit := errors.AsType[*exec.ExitError](err); err != nil && !exit {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
 // kill ends the process at once, as a crash does, and waits until it is gone.
 func (s *server) kill() {
 	s.signal(syscall.SIGKILL)
 	s.cmd = nil
 }
 
-// stop ends the process in order.
-func (s *server) stop() {
+// stop ends the process in order and returns its exit status.
+func (s *server) stop() int {
 	s.t.Helper()
+	cmd := s.cmd
 	s.signal(syscall.SIGTERM)
 	s.cmd = nil
+	return cmd.ProcessState.ExitCode()
 }
 
 func (s *server) signal(sig syscall.Signal) {
-	pid := s.cmd.Process.Pid
-	syscall.Kill(pid, sig)
-	for syscall.Kill(pid, 0) == nil {
-		time.Sleep(time.Millisecond)
+	s.cmd.Process.Signal(sig)
+	for range s.exited {
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,7 +21,6 @@ type Server struct {
 	slots    *semaphore.Weighted // connections
 	turns    *turns
 	events   *events
-	serving  atomic.Int32
 }
 
 // New returns a server that answers from a backend. It panics if the options do

@@ -38,8 +38,7 @@ type chunk struct {
 	bufs     [2]int // range of WriteJob.bufs
 	number   uint32 // of the first index entry
 	entries  []indexEntry
-	done     int  // value of freshDone when this is written
-	seal     bool // the segment is complete
+	done     int // value of freshDone when this is written
 }
 
 // NextWrite returns the next write that is due, nil if there is none or a job is

@@ -21,7 +21,6 @@ const (
 //	  0     1  kind    not 0; above 15 is structurally legal
 //	  1     4  length  1..255
 //	  5        data
-const tlvFieldHead = 5
 
 func appendField(b []byte, v galgo.Value) []byte {
 	if v.Kind == 0 || len(v.Data) < galgo.ValueMin || len(v.Data) > galgo.ValueMax {

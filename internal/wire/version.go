@@ -10,7 +10,7 @@ type Version uint32
 // its major and minor are not above those of VersionCurrent; what it is told when
 // refused is VersionMin and VersionCurrent.
 const (
-	VersionCurrent Version = 0<<20 | 11<<10 | 0
+	VersionCurrent Version = 11 << versionPatchBits // 0.11.0
 	VersionMin     Version = VersionCurrent &^ versionPatchMask
 
 	versionPatchBits = 10
