@@ -96,6 +96,3 @@ func (g *group[R]) abandon(result R) {
 		}
 	}
 }
-
-// inFlight is the number of ops that are not applied yet.
-func (g *group[R]) inFlight() int { return len(g.waiting) }
