@@ -37,7 +37,10 @@ func Run(ctx context.Context, p Program) int {
 	if len(p.Args) > 0 {
 		name, args = filepath.Base(p.Args[0]), p.Args[1:]
 	}
-	if strings.TrimSuffix(name, ".exe") == referenceServer {
+	switch {
+	case len(args) == 1 && (args[0] == "--version" || args[0] == "-V"):
+		args = []string{"version"}
+	case strings.TrimSuffix(name, ".exe") == referenceServer:
 		args = append([]string{"server"}, args...)
 	}
 	e := &env{program: p}

@@ -109,3 +109,15 @@ func FuzzPrintable(f *testing.F) {
 		}
 	})
 }
+
+// The flags by which programs are asked for their version work beside the command,
+// also where galgo stands in for the reference's server.
+func TestVersionFlag(t *testing.T) {
+	for _, args := range [][]string{{"galgo", "--version"}, {"galgo", "-V"}, {"iggy-server", "--version"}, {"galgo", "version"}} {
+		var out, talk strings.Builder
+		status := Run(t.Context(), Program{Args: args, Stdout: &out, Stderr: &talk})
+		if status != 0 || !strings.Contains(out.String(), Version) {
+			t.Errorf("%q: status %d, printed %q %q", args, status, out.String(), talk.String())
+		}
+	}
+}
