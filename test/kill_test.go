@@ -34,11 +34,15 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &load{t: t, s: s, stop: make(chan struct{})}
+	// Dialling is tried once, so it is done before the first kill.
+	patient := client.WithRetryBudget(5 * time.Minute)
 	for i := range 3 {
-		l.wg.Go(func() { l.produce(i) })
+		c := s.dial(patient)
+		l.wg.Go(func() { l.produce(c, i) })
 		l.wg.Go(func() { l.produceRaw(i) })
 	}
-	l.wg.Go(l.createStreams)
+	creator := s.dial(patient)
+	l.wg.Go(func() { l.createStreams(creator) })
 	for range kills {
 		l.awaitMore(150)
 		s.kill()
@@ -87,13 +91,7 @@ func (l *load) awaitMore(n int64) {
 }
 
 // produce sends batches with galgo's client, which numbers and repeats them.
-func (l *load) produce(producer int) {
-	c, err := client.Dial(context.Background(), l.s.address, client.WithPassword("iggy", "iggy"), client.WithRetryBudget(5*time.Minute))
-	if err != nil {
-		l.t.Errorf("numbered producer %d: %v", producer, err)
-		return
-	}
-	defer c.Close()
+func (l *load) produce(c *client.Client, producer int) {
 	for next := 0; !l.stopped(); {
 		batch := make([]galgo.Message, 1+next%7)
 		for i := range batch {
@@ -114,13 +112,7 @@ func (l *load) produce(producer int) {
 // createStreams makes one stream after the other. A request that ran and is
 // repeated after the restart gets its first answer: were it run again, the name
 // would be taken.
-func (l *load) createStreams() {
-	c, err := client.Dial(context.Background(), l.s.address, client.WithPassword("iggy", "iggy"), client.WithRetryBudget(5*time.Minute))
-	if err != nil {
-		l.t.Errorf("creator: %v", err)
-		return
-	}
-	defer c.Close()
+func (l *load) createStreams(c *client.Client) {
 	for n := 0; !l.stopped(); n++ {
 		if _, err := c.CreateStream(context.Background(), fmt.Sprint("created ", n)); err != nil {
 			l.t.Errorf("stream %d: %v", n, err)
