@@ -2,7 +2,6 @@ package shard
 
 import (
 	"errors"
-	"slices"
 
 	"galgo/internal/disk"
 	"galgo/internal/vsr"
@@ -26,8 +25,8 @@ type feeder struct {
 	note func(msg string, args ...any)
 
 	waiting  []appendJob
+	first    []appendJob // urgent: they go before all that wait
 	busy     bool
-	writing  int   // how many of waiting the write under way takes
 	fileSize int64 // of the log's files, in bytes
 	fed      int64 // bytes of bodies written since a spare file was last looked for
 	sparing  bool
@@ -54,32 +53,49 @@ func (f *feeder) append(rec wal.Record, sync bool, done func()) {
 	f.waiting = append(f.waiting, appendJob{rec: rec, sync: sync, done: done})
 }
 
-// urgent queues a record before all that do not have a write under way. It is for
-// what makes room, and independent of the order of the groups.
+// urgent queues a record before all that wait. It is for what makes room, and
+// independent of the order of the groups.
 func (f *feeder) urgent(rec wal.Record, done func()) {
-	f.waiting = slices.Insert(f.waiting, f.writing, appendJob{rec: rec, sync: true, done: done})
+	f.first = append(f.first, appendJob{rec: rec, sync: true, done: done})
 }
+
+// synced calls done when all that is written by now is on stable storage. It needs
+// no room, and what makes some may wait for it: so it is urgent.
+func (f *feeder) synced(done func()) { f.urgent(wal.Record{}, done) }
 
 // full reports that the disk has no room: nothing new should be given an op.
 func (f *feeder) full() bool { return f.noSpace > 0 }
 
+// idling reports that nothing waits for a write and none is under way.
+func (f *feeder) idling() bool { return !f.busy && len(f.waiting) == 0 && len(f.first) == 0 }
+
 // flush starts a write if something waits and none is under way.
 func (f *feeder) flush() {
-	if f.busy || len(f.waiting) == 0 || f.pause > 0 {
+	if f.busy || f.pause > 0 || f.idling() {
 		return
 	}
+	urgent := len(f.first)
 	n, sync := f.batch()
-	recs := make([]wal.Record, n)
-	for i := range recs {
-		recs[i] = f.waiting[i].rec
+	recs := make([]wal.Record, 0, urgent+n)
+	for _, job := range f.first {
+		if job.rec.Kind != 0 {
+			recs = append(recs, job.rec)
+		}
 	}
-	f.busy, f.writing, f.idle = true, n, 0
-	f.exec.Go(LaneLog, func() error { return f.log.Write(recs, sync) }, func(err error) { f.written(n, err) })
+	for i := range n {
+		recs = append(recs, f.waiting[i].rec)
+	}
+	f.busy, f.idle = true, 0
+	f.exec.Go(LaneLog, func() error { return f.log.Write(recs, sync) }, func(err error) { f.written(urgent, n, err) })
 }
 
-// batch says how many of the waiting records go into the next write, and
-// whether one of them needs the sync.
+// batch says how many of the waiting records go into the next write, behind the
+// urgent ones, and whether there has to be a sync. On a full disk the urgent ones
+// go alone: the others may need a file that is not there.
 func (f *feeder) batch() (n int, sync bool) {
+	if sync = len(f.first) > 0; sync && f.full() {
+		return 0, true
+	}
 	bytes := 0
 	for n < len(f.waiting) && (n == 0 || bytes+len(f.waiting[n].rec.Body) <= batchBytesMax) {
 		bytes += len(f.waiting[n].rec.Body)
@@ -89,14 +105,18 @@ func (f *feeder) batch() (n int, sync bool) {
 	return n, sync
 }
 
-// written takes the completion of a write. Only a full disk is worth another
-// attempt: nothing of the batch is readable then. After any other failure no
-// later success could prove what this one lost (design rule 4).
-func (f *feeder) written(n int, err error) {
-	f.busy, f.writing = false, 0
+// written takes the completion of a write of so many urgent and n other records.
+// Only a full disk is worth another attempt: nothing of the batch is readable
+// then. After any other failure no later success could prove what this one lost
+// (design rule 4).
+func (f *feeder) written(urgent, n int, err error) {
+	f.busy = false
 	switch {
 	case err == nil:
-		f.noSpace, f.unmarked = 0, true
+		if n > 0 || len(f.waiting) == 0 {
+			f.noSpace = 0
+		}
+		f.unmarked = true
 		f.spare(n)
 	case errors.Is(err, disk.ErrNoSpace) && !errors.Is(err, wal.ErrPoisoned):
 		if f.noSpace++; f.noSpace == 1 {
@@ -108,18 +128,24 @@ func (f *feeder) written(n int, err error) {
 		f.fail(err)
 		return
 	}
-	done := make([]func(), n)
-	for i := range done {
-		done[i] = f.waiting[i].done
-	}
-	rest := copy(f.waiting, f.waiting[n:])
-	clear(f.waiting[rest:])
-	f.waiting = f.waiting[:rest]
+	done := make([]func(), 0, urgent+n)
+	f.first, done = finished(f.first, urgent, done)
+	f.waiting, done = finished(f.waiting, n, done)
 	for _, d := range done {
-		if d != nil {
-			d()
+		d()
+	}
+}
+
+// finished takes the first n jobs away and adds what they want called to done.
+func finished(jobs []appendJob, n int, done []func()) (rest []appendJob, all []func()) {
+	for i := range n {
+		if jobs[i].done != nil {
+			done = append(done, jobs[i].done)
 		}
 	}
+	kept := copy(jobs, jobs[n:])
+	clear(jobs[kept:])
+	return jobs[:kept], done
 }
 
 // spare has the next file made before it is needed, off the path of the writes.
@@ -148,7 +174,7 @@ func (f *feeder) tick() {
 	if f.pause > 0 {
 		f.pause--
 	}
-	if f.busy || len(f.waiting) > 0 || !f.unmarked {
+	if !f.unmarked || !f.idling() {
 		return
 	}
 	if f.idle++; f.idle >= markAfterTicks {
@@ -157,7 +183,7 @@ func (f *feeder) tick() {
 }
 
 // ticking reports whether time has to pass for something to happen.
-func (f *feeder) ticking() bool { return f.pause > 0 || f.unmarked && !f.busy && len(f.waiting) == 0 }
+func (f *feeder) ticking() bool { return f.pause > 0 || f.unmarked && f.idling() }
 
 func (f *feeder) mark() {
 	f.busy, f.unmarked, f.idle = true, false, 0

@@ -106,19 +106,71 @@ func TestBatchIsBounded(t *testing.T) {
 func TestUrgentRecordGoesBeforeWhatWaits(t *testing.T) {
 	f, exec := newFeeder(t, memdisk.New(memdisk.Options{}))
 	p := chain(3, 10)
-	f.prepare(p[0], true, nil)
+	var done []int
+	note := func(i int) func() { return func() { done = append(done, i) } }
+	f.prepare(p[0], true, note(0))
 	f.flush()
-	f.prepare(p[1], true, nil)
-	f.urgent(wal.Record{Kind: wal.KindState, Group: pairingGroup, State: []byte("pairing")}, nil)
-	f.prepare(p[2], true, nil)
-	if f.waiting[0].rec.Header != &p[0].Header || f.waiting[1].rec.Kind != wal.KindState {
-		t.Fatalf("order of records is wrong: %v", f.waiting)
+	f.prepare(p[1], true, note(1))
+	f.urgent(wal.Record{Kind: wal.KindState, Group: pairingGroup, State: []byte("pairing")}, note(10))
+	f.prepare(p[2], true, note(2))
+	f.urgent(wal.Record{Kind: wal.KindState, Group: pairingGroup, State: []byte("again")}, note(11))
+	exec.runAll()
+	f.flush()
+	exec.runAll()
+	if op, _ := f.log.Last(1); op != 3 || !slices.Equal(done, []int{0, 10, 11, 1, 2}) {
+		t.Errorf("the log ends at op %d, want 3; completions %v", op, done)
+	}
+}
+
+// On a full disk the record that makes room goes alone: it fits where what waits
+// does not.
+func TestUrgentRecordFitsOnAFullDisk(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	f, exec := newFeeder(t, d)
+	stored, paired := false, false
+	f.prepare(chain(1, 70<<10)[0], true, func() { stored = true }) // needs a file of its own
+	d.Inject(memdisk.Fault{Class: memdisk.NoSpace, Ops: memdisk.OpCreate, Times: memdisk.Forever})
+	f.flush()
+	exec.runAll()
+	f.urgent(wal.Record{Kind: wal.KindState, Group: pairingGroup, State: []byte("pairing")}, func() { paired = true })
+	for range 2 {
+		for f.pause > 0 {
+			f.tick()
+		}
+		f.flush()
+		exec.runAll()
+	}
+	if !paired || stored || !f.full() {
+		t.Fatalf("pairing written %v, the other %v, full %v; want only the first, and full", paired, stored, f.full())
+	}
+	d.ClearFaults()
+	for f.pause > 0 {
+		f.tick()
+	}
+	f.flush()
+	exec.runAll()
+	if !stored || f.full() {
+		t.Errorf("stored %v, full %v with space again", stored, f.full())
+	}
+}
+
+// What was written without a sync is on stable storage when synced says so.
+func TestSyncedCoversWhatWasWritten(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	f, exec := newFeeder(t, d)
+	f.prepare(chain(1, 10)[0], false, nil)
+	f.flush()
+	exec.runAll()
+	done := false
+	f.synced(func() { done = true })
+	f.flush()
+	if done {
+		t.Fatal("synced before the sync ran")
 	}
 	exec.runAll()
-	f.flush()
-	exec.runAll()
-	if op, _ := f.log.Last(1); op != 3 {
-		t.Errorf("the log ends at op %d, want 3", op)
+	_, recovered, err := wal.Open(d.PowerLoss(nil), "wal", wal.Options{FileSize: 64 << 10})
+	if err != nil || !done || len(recovered.Groups) != 1 || recovered.Groups[0].Last != 1 {
+		t.Errorf("done %v; after a loss of power the log has %+v, %v; want op 1", done, recovered, err)
 	}
 }
 
