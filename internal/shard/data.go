@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"container/list"
 	"fmt"
 	"slices"
 
@@ -64,13 +65,14 @@ type Data struct {
 	groups map[vsr.GroupID]*dataGroup
 	// active are the groups with input since the last turn: an idle group costs
 	// nothing, however many there are.
-	active []*dataGroup
-	paused []*dataGroup // whose segments could not be written lately
-	ckpt   dataCheckpoint
-	jobs   int // segment jobs under way
+	active  []*dataGroup
+	paused  []*dataGroup // whose segments could not be written lately
+	stalled []*dataGroup // whose calls wait until the log has room
+	ckpt    dataCheckpoint
+	jobs    int // segment jobs under way
 
-	resident int64        // bytes of batches that the groups hold in memory
-	holding  []*dataGroup // those that hold any, the one written to longest ago first
+	resident int64     // bytes of batches that the groups hold in memory
+	holding  list.List // *dataGroup that hold any, the one written to longest ago first
 }
 
 // dataGroup is one partition on this node.
@@ -80,12 +82,13 @@ type dataGroup struct {
 	group    group[partition.Result]
 	queue    []dataCall
 	active   bool
+	stalled  bool // it is in Data.stalled
 	gone     bool // removed: completions that are still under way find this
 	pause    int  // ticks until its segments are written again
 	failures int  // in a row, of jobs on its segments
 
-	resident int64 // bytes, as last accounted
-	holds    bool  // it is in Data.holding
+	resident int64         // bytes, as last accounted
+	holds    *list.Element // its place in Data.holding
 
 	head   vsr.Header      // of the last applied op
 	synced groupCheckpoint // newest; goes into the next table
@@ -161,17 +164,22 @@ func (d *Data) recognised(g *dataGroup, req SendRequest, done func(galgo.Code, u
 }
 
 // unwrittenMax bounds the bytes of a group that wait to be written to its
-// segments, as they do while the disk refuses: beyond it nothing new is taken.
+// segments, as they do while the disk refuses: beyond it nothing new is taken. So it
+// is when all groups together hold as much above what they may keep for readers.
 const unwrittenMax = 128 << 20
 
 // ready finds a group that serves; otherwise it refuses with a retriable code.
 func (d *Data) ready(id vsr.GroupID, refuse func(galgo.Code)) (*dataGroup, bool) {
 	g := d.groups[id]
-	if g == nil || g.gone || d.feed.full() || g.machine.Stats().Figures().Unwritten > unwrittenMax {
+	if g == nil || g.gone || d.feed.full() || d.crowded(g) {
 		refuse(galgo.CodeTransientNotAccepted)
 		return nil, false
 	}
 	return g, true
+}
+
+func (d *Data) crowded(g *dataGroup) bool {
+	return g.machine.Stats().Figures().Unwritten > unwrittenMax || d.resident > d.cfg.TailsBytes+unwrittenMax
 }
 
 // enqueue puts a call behind those that wait; a full queue refuses it.
@@ -278,6 +286,7 @@ func (d *Data) Offset(id vsr.GroupID, kind galgo.ConsumerKind, key uint32) (stor
 
 // Turn does what the inputs since the last turn made due.
 func (d *Data) Turn() {
+	d.unstall()
 	for len(d.active) > 0 {
 		batch := d.active
 		d.active = nil
@@ -328,6 +337,24 @@ func (d *Data) propose(g *dataGroup) {
 			panic(fmt.Sprintf("shard: group %d has room but refuses: %v", g.spec.ID, err))
 		}
 	}
+	if len(g.queue) > 0 && d.feed.full() && !g.stalled {
+		g.stalled = true
+		d.stalled = append(d.stalled, g)
+	}
+}
+
+// unstall has the calls go on that found the disk full: nothing else may ever
+// happen to their groups.
+func (d *Data) unstall() {
+	if len(d.stalled) == 0 || d.feed.full() {
+		return
+	}
+	for _, g := range d.stalled {
+		g.stalled = false
+		d.activate(g)
+	}
+	clear(d.stalled)
+	d.stalled = d.stalled[:0]
 }
 
 // apply runs a committed operation, live and when the log is replayed.
@@ -358,6 +385,7 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 		call.refuse(galgo.CodeResourceNotFound)
 	}
 	g.group.abandon(partition.Result{Code: galgo.CodeResourceNotFound})
+	d.release(g)
 	d.forget(g)
 	d.removeFiles(g)
 	done()

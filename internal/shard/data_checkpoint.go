@@ -74,10 +74,12 @@ func (d *Data) Checkpoint(done func(error)) {
 			k.todo = append(k.todo, g)
 		}
 	}
-	if len(k.todo) == 0 {
+	if len(k.todo) == 0 && k.bytes == 0 {
 		d.checkpointDone(nil)
 		return
 	}
+	// With nothing to sync the log may still hold what groups that were removed since
+	// have left there.
 	d.syncNext()
 }
 
@@ -168,7 +170,7 @@ func (d *Data) settle(number uint64, rows []tableRow) {
 	k.bytes -= k.began
 	for _, row := range rows {
 		d.log.Release(row.id, row.head.Op)
-		if g := d.groups[row.id]; g != nil {
+		if g := d.groups[row.id]; g != nil && g.saved.head.Op < row.head.Op {
 			g.saved = row.groupCheckpoint
 			g.machine.Settled(uint64(row.head.Op))
 			d.activate(g)

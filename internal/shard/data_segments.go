@@ -17,13 +17,23 @@ func (d *Data) write(g *dataGroup) {
 	if g.gone || g.pause > 0 {
 		return
 	}
-	if j := g.machine.NextWrite(false); j != nil {
-		d.run(g, j.Run, func(err error) { g.machine.WriteDone(j, err) })
+	if d.writeSegments(g, false) {
 		return
 	}
 	if j := g.machine.NextRemove(); j != nil {
 		d.run(g, j.Run, func(err error) { g.machine.RemoveDone(j, err) })
 	}
+}
+
+// writeSegments starts the next write of a group, due or forced; false if there is
+// none.
+func (d *Data) writeSegments(g *dataGroup, force bool) bool {
+	j := g.machine.NextWrite(force)
+	if j == nil {
+		return false
+	}
+	d.run(g, j.Run, func(err error) { g.machine.WriteDone(j, err) })
+	return true
 }
 
 // run gives a job of a group to the lane of the segments. done takes its outcome

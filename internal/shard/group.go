@@ -46,9 +46,11 @@ func (g *group[R]) touch() {
 	g.wake()
 }
 
-// turn performs what the core wants done. It returns the answers that are due;
-// the caller gives them after it has made the new state visible.
+// turn performs what the core wants done. It returns the answers that are due; the
+// caller gives them after it has made the new state visible, and takes turns until
+// there are none.
 func (g *group[R]) turn() []answer[R] {
+	clear(g.answers) // an idle group keeps nobody's batch alive
 	g.answers = g.answers[:0]
 	for g.dirty {
 		g.dirty = false
