@@ -75,8 +75,9 @@ type sender struct {
 	acked        map[uint64][]string // by group
 }
 
-func (s *sender) send(group uint64) {
-	payload := fmt.Sprintf("m%d", s.begun)
+func (s *sender) send(group uint64) { s.sendAll(group, fmt.Sprintf("m%d", s.begun)) }
+
+func (s *sender) sendAll(group uint64, payload string) {
 	s.begun++
 	s.w.engine.Send(edge.SendRequest{Group: group, Batch: batchOf(payload), Count: 1}, func(r edge.SendReply) {
 		s.ended++

@@ -86,6 +86,9 @@ type dataGroup struct {
 	gone     bool // removed: completions that are still under way find this
 	pause    int  // ticks until its segments are written again
 	failures int  // in a row, of jobs on its segments
+	// anchored: the log durably holds the op that follows the newest checkpoint, or
+	// will before the write of segments that is under way begins. See writeSegments.
+	anchored bool
 
 	resident int64         // bytes, as last accounted
 	holds    *list.Element // its place in Data.holding
@@ -402,7 +405,7 @@ func (d *Data) forget(g *dataGroup) {
 
 // add puts a group among those that are served.
 func (d *Data) add(s GroupSpec, machine *partition.Machine, c groupCheckpoint) *dataGroup {
-	g := &dataGroup{spec: s, machine: machine, head: c.head, synced: c, saved: c}
+	g := &dataGroup{spec: s, machine: machine, head: c.head, synced: c, saved: c, anchored: s.Sync}
 	g.group = group[partition.Result]{
 		feed: &d.feed, sync: s.Sync, wake: func() { d.activate(g) },
 		apply: func(p *vsr.Prepare) partition.Result { return d.apply(g, p) },

@@ -119,7 +119,7 @@ func (d *Data) syncGroup(g *dataGroup) bool {
 	}
 	head := g.head
 	d.ckpt.syncing++
-	d.run(g, j.Run, func(err error) {
+	d.runAnchored(g, j.Run, func(err error) {
 		d.ckpt.syncing--
 		g.machine.SyncDone(j, err)
 		if err != nil {
@@ -128,6 +128,7 @@ func (d *Data) syncGroup(g *dataGroup) bool {
 		}
 		g.synced = groupCheckpoint{head: head, blob: j.Checkpoint().Append(nil)}
 	})
+	g.anchored = g.spec.Sync // what comes now is above this checkpoint
 	return true
 }
 

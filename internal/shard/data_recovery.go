@@ -108,7 +108,7 @@ func (d *Data) recoverGroup(dir string, s GroupSpec, row tableRow) error {
 		}
 		ckpt = c
 	}
-	machine, err := partition.Open(d.config(s), ckpt, d.logFrom(s.ID))
+	machine, err := partition.Open(d.config(s), ckpt, d.logFrom(s.ID, row.head.Op))
 	if err != nil {
 		return err
 	}
@@ -118,6 +118,7 @@ func (d *Data) recoverGroup(dir string, s GroupSpec, row tableRow) error {
 		return err
 	}
 	g.group.core = d.core(g, head)
+	g.anchored = s.Sync || head.Op > row.head.Op // what was recovered is durable
 	if s.PurgeGeneration > machine.Generation() {
 		// The metadata decided a purge that had not reached the group's log.
 		d.Purge(s.ID, s.PurgeGeneration, func() {})
@@ -125,14 +126,13 @@ func (d *Data) recoverGroup(dir string, s GroupSpec, row tableRow) error {
 	return nil
 }
 
-// logFrom is the lowest op of a group that the log holds, 0 if it holds none.
-func (d *Data) logFrom(id vsr.GroupID) uint64 {
-	last, _ := d.log.Last(id)
-	first := d.log.First(id)
-	if last == 0 || first > last {
+// logFrom is the lowest op of a group that the log holds, 0 if it holds none above
+// the checkpoint.
+func (d *Data) logFrom(id vsr.GroupID, checkpoint vsr.Op) uint64 {
+	if last, _ := d.log.Last(id); last <= checkpoint {
 		return 0
 	}
-	return uint64(first)
+	return uint64(d.log.First(id))
 }
 
 // SweepGroups removes the directories of groups that the metadata has deleted,

@@ -32,8 +32,23 @@ func (d *Data) writeSegments(g *dataGroup, force bool) bool {
 	if j == nil {
 		return false
 	}
-	d.run(g, j.Run, func(err error) { g.machine.WriteDone(j, err) })
+	d.runAnchored(g, j.Run, func(err error) { g.machine.WriteDone(j, err) })
 	return true
+}
+
+// runAnchored runs a job that writes segments. Segments may be ahead of what of the
+// log is on stable storage, where a topic does not wait for that. But the first op
+// after the checkpoint has to be there before its segment is: at start this op is
+// what tells messages that power loss took out of the log from a checkpoint that is
+// not the newest. No other write of the group begins meanwhile, as the machine has
+// one at a time.
+func (d *Data) runAnchored(g *dataGroup, job func() error, done func(error)) {
+	if g.anchored {
+		d.run(g, job, done)
+		return
+	}
+	g.anchored = true
+	d.feed.synced(func() { d.run(g, job, done) })
 }
 
 // run gives a job of a group to the lane of the segments. done takes its outcome
