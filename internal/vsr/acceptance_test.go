@@ -1,0 +1,329 @@
+package vsr
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func wantPanic(t *testing.T, says string, f func()) {
+	t.Helper()
+	defer func() {
+		t.Helper()
+		if got := fmt.Sprint(recover()); !strings.Contains(got, says) {
+			t.Errorf("panic %q, want one that says %q", got, says)
+		}
+	}()
+	f()
+}
+
+// A header with the right identity is still looked at.
+func TestDecodeHeaderRefuses(t *testing.T) {
+	p := Prepare{Body: []byte("x")}
+	p.Seal()
+	good := p.AppendHeader(nil)
+	resealed := func(change func(b []byte)) []byte {
+		b := append([]byte(nil), good...)
+		change(b)
+		id := sum128(b[16:])
+		copy(b, id[:])
+		return b
+	}
+	for name, c := range map[string]struct {
+		in   []byte
+		want error
+	}{
+		"a byte short":         {good[:HeaderSize-1], ErrHeaderShort},
+		"version 2":            {resealed(func(b []byte) { b[173] = 2 }), ErrHeaderVersion},
+		"first reserved byte":  {resealed(func(b []byte) { b[174] = 1 }), ErrHeaderReserved},
+		"last reserved byte":   {resealed(func(b []byte) { b[191] = 1 }), ErrHeaderReserved},
+		"body above the limit": {resealed(func(b []byte) { binary.LittleEndian.PutUint32(b[164:], BodyMax+1) }), ErrHeaderSize},
+		"a flipped operation":  {append(append([]byte(nil), good[:172]...), append([]byte{good[172] ^ 1}, good[173:]...)...), ErrHeaderChecksum},
+	} {
+		if _, err := DecodeHeader(c.in); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if _, err := DecodeHeader(resealed(func([]byte) {})); err != nil {
+		t.Errorf("resealed as it was: %v", err)
+	}
+	h := p.Header
+	h.Size = 2
+	if err := h.CheckBody(p.Body); !errors.Is(err, ErrBodyChecksum) {
+		t.Errorf("body of 1 byte, header says 2: %v", err)
+	}
+	wantPanic(t, "limit", func() { (&Prepare{Body: make([]byte, BodyMax+1)}).Seal() })
+}
+
+// What no disk can have held, and what no host may say.
+func TestBrokenInvariantsPanic(t *testing.T) {
+	with := func(change func(*Config)) Config {
+		c := config(0, 3)
+		change(&c)
+		return c
+	}
+	for says, f := range map[string]func(){
+		"pipeline of 0":              func() { New(with(func(c *Config) { c.Pipeline = 0 }), Recovered{}) },
+		"pipeline of 128":            func() { New(with(func(c *Config) { c.Pipeline = PipelineCeiling + 1 }), Recovered{}) },
+		"replica 3 of 3":             func() { New(with(func(c *Config) { c.Replica = 3 }), Recovered{}) },
+		"commit 5 is above the head": func() { New(config(0, 3), Recovered{Head: 4, Commit: 5}) },
+		"1 headers for ops 3..4":     func() { New(config(0, 3), Recovered{Head: 4, Commit: 2, Suffix: make([]Header, 1)}) },
+		"reported durable":           func() { New(config(0, 3), Recovered{}).StateDurable(State{View: 1}) },
+		"log_view 0":                 func() { New(config(0, 3), Recovered{}).StateDurable(State{LogView: 1}) },
+		"applied op 1":               func() { New(config(0, 1), Recovered{}).Applied(1) },
+		"is not above":               func() { New(config(0, 1), Recovered{HeadTimestamp: 7}).Propose(Request{Timestamp: 7}) },
+		"does not follow":            func() { New(config(0, 1), Recovered{}).push(&Prepare{Header: Header{Op: 2}}) },
+		"with parent":                func() { New(config(0, 1), Recovered{}).push(&Prepare{Header: Header{Op: 1, Parent: Identity{1}}}) },
+		"0 replicas":                 func() { QuorumsOf(0) },
+		"33 replicas":                func() { QuorumsOf(ReplicasMax + 1) },
+	} {
+		wantPanic(t, says, f)
+	}
+}
+
+// The commit point up to which a host replays before it starts the core.
+func TestCommittedAtLeast(t *testing.T) {
+	for _, c := range []struct {
+		replicas                           int
+		head, commitSeen, checkpoint, want Op
+	}{
+		{1, 9, 4, 2, 9}, // one replica is its own quorum
+		{1, 0, 0, 7, 7},
+		{3, 9, 4, 2, 4}, // more are not: what is behind may never have been chosen
+		{3, 9, 4, 6, 6},
+		{3, 9, 12, 2, 9},
+	} {
+		if got := QuorumsOf(c.replicas).CommittedAtLeast(c.head, c.commitSeen, c.checkpoint); got != c.want {
+			t.Errorf("%d replicas, head %d, commit seen %d, checkpoint %d: %d, want %d", c.replicas, c.head, c.commitSeen, c.checkpoint, got, c.want)
+		}
+	}
+}
+
+// Both view and log_view must be durable, as they are now, before anything that
+// shows them leaves; and it leaves once.
+func TestGateWaitsForLogView(t *testing.T) {
+	c := New(config(0, 3), Recovered{})
+	c.view = 3 // as a view change will do; replica 0 leads it
+	propose(t, c, "a")
+	if r := c.Ready(); r.Persist == nil || len(r.Send) != 0 {
+		t.Fatalf("persist %v, sends %v", r.Persist, r.Send)
+	}
+	c.logView = 3
+	c.StateDurable(State{View: 3})
+	r := c.Ready()
+	if len(r.Send) != 0 || r.Persist == nil || r.Persist.LogView != 3 {
+		t.Fatalf("log_view 3 is not durable: sends %v, persist %v", r.Send, r.Persist)
+	}
+	c.StateDurable(State{View: 3, LogView: 3})
+	if r = c.Ready(); len(r.Send) != 2 {
+		t.Fatalf("view and log_view are durable: sends %v, want two prepares", r.Send)
+	}
+	c.StateDurable(State{View: 3, LogView: 3})
+	if r = c.Ready(); len(r.Send) != 0 {
+		t.Fatalf("sent a second time: %v", r.Send)
+	}
+}
+
+func TestOnlyANormalPrimaryProposes(t *testing.T) {
+	backup := New(config(1, 3), Recovered{})
+	recovering := New(config(0, 3), Recovered{})
+	recovering.status = StatusRecovering
+	for name, c := range map[string]*Core{"backup": backup, "recovering": recovering} {
+		if _, _, err := c.Propose(Request{Timestamp: c.NextTimestamp(0)}); !errors.Is(err, ErrNotPrimary) {
+			t.Errorf("%s: %v, want ErrNotPrimary", name, err)
+		}
+		if r := c.Ready(); !r.Empty() || c.Head() != 0 {
+			t.Errorf("%s: a refused proposal left work %+v", name, r)
+		}
+	}
+}
+
+// prepares returns the messages by which a primary of three sends n prepares to
+// replica 1.
+func prepares(t *testing.T, n int) []Message {
+	t.Helper()
+	primary := New(config(0, 3), Recovered{})
+	var out []Message
+	for i := range n {
+		propose(t, primary, fmt.Sprint(i))
+		for _, m := range primary.Ready().Send {
+			if m.To == 1 {
+				out = append(out, m)
+			}
+		}
+		e := primary.entry(Op(i + 1))
+		primary.AppendDone(e.header.Op, e.header.Identity)
+		primary.Step(Message{Kind: MessagePrepareOk, From: 2, Group: 7, Op: e.header.Op, Identity: e.header.Identity})
+		for _, c := range primary.Ready().Commit {
+			primary.Applied(c.Op)
+		}
+	}
+	return out
+}
+
+// A backup takes the next prepare of its primary and nothing else.
+func TestBackupDropsWhatDoesNotFit(t *testing.T) {
+	sealed := func(m *Message, change func(*Prepare)) {
+		p := *m.Prepare
+		change(&p)
+		p.Seal()
+		m.Prepare = &p
+	}
+	for name, change := range map[string]func(c *Core, m *Message){
+		"another view":             func(_ *Core, m *Message) { m.View = 3 },
+		"another group":            func(_ *Core, m *Message) { m.Group = 8 },
+		"another backup":           func(_ *Core, m *Message) { m.From = 2 },
+		"itself":                   func(_ *Core, m *Message) { m.From = 1 },
+		"no replica of the group":  func(_ *Core, m *Message) { m.From = 3 },
+		"no prepare":               func(_ *Core, m *Message) { m.Prepare = nil },
+		"a recovering replica":     func(c *Core, _ *Message) { c.status = StatusRecovering },
+		"prepare of another group": func(_ *Core, m *Message) { sealed(m, func(p *Prepare) { p.Group = 8 }) },
+		"of another cluster":       func(_ *Core, m *Message) { sealed(m, func(p *Prepare) { p.Cluster[0] = 1 }) },
+		"of another incarnation":   func(_ *Core, m *Message) { sealed(m, func(p *Prepare) { p.Incarnation++ }) },
+		"a gap":                    func(_ *Core, m *Message) { sealed(m, func(p *Prepare) { p.Op = 2 }) },
+		"another parent":           func(_ *Core, m *Message) { sealed(m, func(p *Prepare) { p.Parent[0] = 1 }) },
+	} {
+		c := New(config(1, 3), Recovered{})
+		m := prepares(t, 1)[0]
+		change(c, &m)
+		c.Step(m)
+		if r := c.Ready(); c.Head() != 0 || !r.Empty() {
+			t.Errorf("%s: taken: head %d, work %+v", name, c.Head(), r)
+		}
+	}
+	// And of a primary that lets the log run away no more than its pipeline.
+	c := New(config(1, 3), Recovered{})
+	for _, m := range prepares(t, 12) {
+		m.Commit = 0
+		c.Step(m)
+	}
+	if c.Head() != 8 {
+		t.Errorf("a backup with a pipeline of 8 took %d ops without a commit", c.Head())
+	}
+}
+
+// A prepare that comes again is acknowledged if this disk holds it, that very one.
+func TestRepeatedPrepareIsAcknowledgedIfHeld(t *testing.T) {
+	c := New(config(1, 3), Recovered{})
+	m := prepares(t, 1)[0]
+	c.Step(m)
+	c.Ready()
+	c.Step(m)
+	if r := c.Ready(); len(r.Send) != 0 {
+		t.Fatalf("acknowledged before it is durable: %v", r.Send)
+	}
+	c.AppendDone(1, m.Identity)
+	c.Ready()
+	other := m
+	p := *m.Prepare
+	p.Timestamp++
+	p.Seal()
+	other.Prepare, other.Identity = &p, p.Identity
+	c.Step(other)
+	if r := c.Ready(); len(r.Send) != 0 {
+		t.Fatalf("acknowledged a prepare that is not the one it holds: %v", r.Send)
+	}
+	c.Step(m)
+	if r := c.Ready(); len(r.Send) != 1 || r.Send[0].Identity != m.Identity {
+		t.Fatalf("acknowledged %v, want the one that is held", r.Send)
+	}
+}
+
+// An acknowledgement vouches for everything below, so a hole holds it back.
+func TestAcknowledgementsHaveNoHoles(t *testing.T) {
+	c := New(config(1, 3), Recovered{})
+	both := prepares(t, 2)
+	for _, m := range both {
+		m.Commit = 0
+		c.Step(m)
+	}
+	c.Ready()
+	c.AppendDone(2, both[1].Identity)
+	if r := c.Ready(); len(r.Send) != 0 {
+		t.Fatalf("op 2 is durable, op 1 is not: %v", r.Send)
+	}
+	c.AppendDone(1, both[0].Identity)
+	if r := c.Ready(); len(r.Send) != 2 || r.Send[0].Op != 1 || r.Send[1].Op != 2 {
+		t.Fatalf("both are durable: %v, want acknowledgements of 1 and 2", r.Send)
+	}
+}
+
+// The primary counts acknowledgements of what it has, for that op and those before.
+func TestPrimaryCountsWhatIsAcknowledged(t *testing.T) {
+	c := New(config(0, 3), Recovered{})
+	op1, id1 := propose(t, c, "a")
+	op2, id2 := propose(t, c, "b")
+	c.AppendDone(op1, id1)
+	c.AppendDone(op2, id2)
+	ok := Message{Kind: MessagePrepareOk, From: 1, Group: 7, Op: op1, Identity: id2}
+	c.Step(ok)
+	if c.CommitMax() != 0 {
+		t.Fatal("an acknowledgement of another prepare counts")
+	}
+	ok.Identity = id1
+	for _, stranger := range []uint8{0, 3} { // itself, and no replica of the group
+		ok.From = stranger
+		if c.Step(ok); c.CommitMax() != 0 {
+			t.Fatalf("an acknowledgement of replica %d counts", stranger)
+		}
+	}
+	ok.From = 1
+	c.Step(ok)
+	if c.CommitMax() != op1 {
+		t.Fatalf("commit %d on an acknowledgement of op 1", c.CommitMax())
+	}
+	propose(t, c, "c")
+	ok.Op, ok.Identity = op2, id2
+	c.Step(ok)
+	if c.CommitMax() != op2 {
+		t.Fatalf("commit %d on an acknowledgement of op 2", c.CommitMax())
+	}
+}
+
+// What is chosen is applied only from the log of this very disk: on a primary
+// whose own write is slow, and on a backup that hears of the commit first.
+func TestNothingIsAppliedBeforeItIsHeld(t *testing.T) {
+	primary := New(config(0, 3), Recovered{})
+	op, id := propose(t, primary, "a")
+	for _, from := range []uint8{1, 2} {
+		primary.Step(Message{Kind: MessagePrepareOk, From: from, Group: 7, Op: op, Identity: id})
+	}
+	if r := primary.Ready(); primary.CommitMax() != 1 || len(r.Commit) != 0 {
+		t.Fatalf("commit %d, applied %v: two backups hold it, this disk does not", primary.CommitMax(), r.Commit)
+	}
+	primary.AppendDone(op, id)
+	if r := primary.Ready(); len(r.Commit) != 1 {
+		t.Fatalf("applied %v once it is held", r.Commit)
+	}
+
+	backup := New(config(1, 3), Recovered{})
+	m := prepares(t, 1)[0]
+	backup.Step(m)
+	backup.Step(Message{Kind: MessageCommit, From: 0, Group: 7, Commit: 1})
+	if r := backup.Ready(); len(r.Commit) != 0 {
+		t.Fatalf("backup applied %v, which its disk does not hold", r.Commit)
+	}
+	backup.AppendDone(1, m.Identity)
+	if r := backup.Ready(); len(r.Commit) != 1 {
+		t.Fatalf("backup applied %v once it is held", r.Commit)
+	}
+}
+
+// A commit point is heard from the primary, and never goes back.
+func TestCommitPointIsHeardFromThePrimary(t *testing.T) {
+	c := New(config(1, 3), Recovered{})
+	commit := Message{Kind: MessageCommit, From: 2, Group: 7, Commit: 9}
+	c.Step(commit)
+	if c.CommitMax() != 0 {
+		t.Fatalf("commit %d, heard from a backup", c.CommitMax())
+	}
+	commit.From = 0
+	c.Step(commit)
+	commit.Commit = 4
+	c.Step(commit)
+	if c.CommitMax() != 9 {
+		t.Fatalf("commit %d after a late message, was 9", c.CommitMax())
+	}
+}
