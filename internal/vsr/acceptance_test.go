@@ -70,12 +70,12 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"replica 3 of 3":             func() { New(with(func(c *Config) { c.Replica = 3 }), Recovered{}) },
 		"commit 5 is above the head": func() { New(config(0, 3), Recovered{Head: 4, Commit: 5}) },
 		"1 headers for ops 3..4":     func() { New(config(0, 3), Recovered{Head: 4, Commit: 2, Suffix: make([]Header, 1)}) },
-		"reported durable":           func() { New(config(0, 3), Recovered{}).StateDurable(State{View: 1}) },
-		"log_view 0":                 func() { New(config(0, 3), Recovered{}).StateDurable(State{LogView: 1}) },
+		"reported durable":           func() { fresh(0, 3).StateDurable(State{View: 1}) },
+		"log_view 0":                 func() { fresh(0, 3).StateDurable(State{LogView: 1}) },
 		"applied op 1":               func() { New(config(0, 1), Recovered{}).Applied(1) },
 		"is not above":               func() { New(config(0, 1), Recovered{HeadTimestamp: 7}).Propose(Request{Timestamp: 7}) },
-		"does not follow":            func() { New(config(0, 1), Recovered{}).push(&Prepare{Header: Header{Op: 2}}) },
-		"with parent":                func() { New(config(0, 1), Recovered{}).push(&Prepare{Header: Header{Op: 1, Parent: Identity{1}}}) },
+		"does not follow":            func() { New(config(0, 1), Recovered{}).log.push(&Prepare{Header: Header{Op: 2}}) },
+		"with parent":                func() { New(config(0, 1), Recovered{}).log.push(&Prepare{Header: Header{Op: 1, Parent: Identity{1}}}) },
 		"0 replicas":                 func() { QuorumsOf(0) },
 		"33 replicas":                func() { QuorumsOf(ReplicasMax + 1) },
 	} {
@@ -104,31 +104,36 @@ func TestCommittedAtLeast(t *testing.T) {
 // Both view and log_view must be durable, as they are now, before anything that
 // shows them leaves; and it leaves once.
 func TestGateWaitsForLogView(t *testing.T) {
-	c := New(config(0, 3), Recovered{})
-	c.view = 3 // as a view change will do; replica 0 leads it
-	propose(t, c, "a")
-	if r := c.Ready(); r.Persist == nil || len(r.Send) != 0 {
-		t.Fatalf("persist %v, sends %v", r.Persist, r.Send)
-	}
-	c.logView = 3
+	c := fresh(0, 3)
+	c.enterViewChange(3)
 	c.StateDurable(State{View: 3})
+	c.Ready()
+	c.Step(Message{Kind: MessageStartViewChange, From: 2, Group: 7, Incarnation: 3, Boot: 1, View: 3})
+	c.Ready()
+	c.Step(Message{Kind: MessageDoViewChange, From: 1, Group: 7, Incarnation: 3, Boot: 1, View: 3})
 	r := c.Ready()
 	if len(r.Send) != 0 || r.Persist == nil || r.Persist.LogView != 3 {
 		t.Fatalf("log_view 3 is not durable: sends %v, persist %v", r.Send, r.Persist)
 	}
-	c.StateDurable(State{View: 3, LogView: 3})
-	if r = c.Ready(); len(r.Send) != 2 {
-		t.Fatalf("view and log_view are durable: sends %v, want two prepares", r.Send)
+	if _, _, err := c.Propose(Request{Timestamp: c.NextTimestamp(0)}); !errors.Is(err, ErrNotPrimary) {
+		t.Fatalf("an op was handed out in a view that is not durable: %v", err)
+	}
+	c.StateDurable(State{View: 3})
+	if r = c.Ready(); len(r.Send) != 0 {
+		t.Fatalf("view 3 without its log_view is durable: sends %v", r.Send)
 	}
 	c.StateDurable(State{View: 3, LogView: 3})
+	if r = c.Ready(); len(r.Send) != 2 || r.Send[0].Kind != MessageStartView {
+		t.Fatalf("view and log_view are durable: sends %v, want two start_views", r.Send)
+	}
 	if r = c.Ready(); len(r.Send) != 0 {
 		t.Fatalf("sent a second time: %v", r.Send)
 	}
 }
 
 func TestOnlyANormalPrimaryProposes(t *testing.T) {
-	backup := New(config(1, 3), Recovered{})
-	recovering := New(config(0, 3), Recovered{})
+	backup := fresh(1, 3)
+	recovering := fresh(0, 3)
 	recovering.status = StatusRecovering
 	for name, c := range map[string]*Core{"backup": backup, "recovering": recovering} {
 		if _, _, err := c.Propose(Request{Timestamp: c.NextTimestamp(0)}); !errors.Is(err, ErrNotPrimary) {
@@ -144,7 +149,7 @@ func TestOnlyANormalPrimaryProposes(t *testing.T) {
 // replica 1.
 func prepares(t *testing.T, n int) []Message {
 	t.Helper()
-	primary := New(config(0, 3), Recovered{})
+	primary := fresh(0, 3)
 	var out []Message
 	for i := range n {
 		propose(t, primary, fmt.Sprint(i))
@@ -153,9 +158,9 @@ func prepares(t *testing.T, n int) []Message {
 				out = append(out, m)
 			}
 		}
-		e := primary.entry(Op(i + 1))
+		e := primary.log.entry(Op(i + 1))
 		primary.AppendDone(e.header.Op, e.header.Identity)
-		primary.Step(Message{Kind: MessagePrepareOk, From: 2, Group: 7, Op: e.header.Op, Identity: e.header.Identity})
+		primary.Step(Message{Kind: MessagePrepareOk, From: 2, Group: 7, Incarnation: 3, Boot: 1, Op: e.header.Op, Identity: e.header.Identity})
 		for _, c := range primary.Ready().Commit {
 			primary.Applied(c.Op)
 		}
@@ -185,28 +190,34 @@ func TestBackupDropsWhatDoesNotFit(t *testing.T) {
 		"a gap":                    func(_ *Core, m *Message) { sealed(m, func(p *Prepare) { p.Op = 2 }) },
 		"another parent":           func(_ *Core, m *Message) { sealed(m, func(p *Prepare) { p.Parent[0] = 1 }) },
 	} {
-		c := New(config(1, 3), Recovered{})
+		c := fresh(1, 3)
 		m := prepares(t, 1)[0]
 		change(c, &m)
 		c.Step(m)
-		if r := c.Ready(); c.Head() != 0 || !r.Empty() {
+		r := c.Ready()
+		for _, m := range r.Send {
+			if m.Kind.gated() { // it may ask, but not answer
+				t.Errorf("%s: answered with %v", name, m.Kind)
+			}
+		}
+		if c.Head() != 0 || len(r.Append) > 0 {
 			t.Errorf("%s: taken: head %d, work %+v", name, c.Head(), r)
 		}
 	}
-	// And of a primary that lets the log run away no more than its pipeline.
-	c := New(config(1, 3), Recovered{})
-	for _, m := range prepares(t, 12) {
+	// And of a primary that lets the log run away no more than a window.
+	c := fresh(1, 3)
+	for _, m := range prepares(t, windowMax+4) {
 		m.Commit = 0
 		c.Step(m)
 	}
-	if c.Head() != 8 {
-		t.Errorf("a backup with a pipeline of 8 took %d ops without a commit", c.Head())
+	if c.Head() != windowMax {
+		t.Errorf("a backup took %d ops without a commit, want %d", c.Head(), windowMax)
 	}
 }
 
 // A prepare that comes again is acknowledged if this disk holds it, that very one.
 func TestRepeatedPrepareIsAcknowledgedIfHeld(t *testing.T) {
-	c := New(config(1, 3), Recovered{})
+	c := fresh(1, 3)
 	m := prepares(t, 1)[0]
 	c.Step(m)
 	c.Ready()
@@ -233,7 +244,7 @@ func TestRepeatedPrepareIsAcknowledgedIfHeld(t *testing.T) {
 
 // An acknowledgement vouches for everything below, so a hole holds it back.
 func TestAcknowledgementsHaveNoHoles(t *testing.T) {
-	c := New(config(1, 3), Recovered{})
+	c := fresh(1, 3)
 	both := prepares(t, 2)
 	for _, m := range both {
 		m.Commit = 0
@@ -245,19 +256,19 @@ func TestAcknowledgementsHaveNoHoles(t *testing.T) {
 		t.Fatalf("op 2 is durable, op 1 is not: %v", r.Send)
 	}
 	c.AppendDone(1, both[0].Identity)
-	if r := c.Ready(); len(r.Send) != 2 || r.Send[0].Op != 1 || r.Send[1].Op != 2 {
-		t.Fatalf("both are durable: %v, want acknowledgements of 1 and 2", r.Send)
+	if r := c.Ready(); len(r.Send) != 1 || r.Send[0].Op != 2 {
+		t.Fatalf("both are durable: %v, want an acknowledgement of 2", r.Send)
 	}
 }
 
 // The primary counts acknowledgements of what it has, for that op and those before.
 func TestPrimaryCountsWhatIsAcknowledged(t *testing.T) {
-	c := New(config(0, 3), Recovered{})
+	c := fresh(0, 3)
 	op1, id1 := propose(t, c, "a")
 	op2, id2 := propose(t, c, "b")
 	c.AppendDone(op1, id1)
 	c.AppendDone(op2, id2)
-	ok := Message{Kind: MessagePrepareOk, From: 1, Group: 7, Op: op1, Identity: id2}
+	ok := Message{Kind: MessagePrepareOk, From: 1, Group: 7, Incarnation: 3, Boot: 1, Op: op1, Identity: id2}
 	c.Step(ok)
 	if c.CommitMax() != 0 {
 		t.Fatal("an acknowledgement of another prepare counts")
@@ -285,10 +296,10 @@ func TestPrimaryCountsWhatIsAcknowledged(t *testing.T) {
 // What is chosen is applied only from the log of this very disk: on a primary
 // whose own write is slow, and on a backup that hears of the commit first.
 func TestNothingIsAppliedBeforeItIsHeld(t *testing.T) {
-	primary := New(config(0, 3), Recovered{})
+	primary := fresh(0, 3)
 	op, id := propose(t, primary, "a")
 	for _, from := range []uint8{1, 2} {
-		primary.Step(Message{Kind: MessagePrepareOk, From: from, Group: 7, Op: op, Identity: id})
+		primary.Step(Message{Kind: MessagePrepareOk, From: from, Group: 7, Incarnation: 3, Boot: 1, Op: op, Identity: id})
 	}
 	if r := primary.Ready(); primary.CommitMax() != 1 || len(r.Commit) != 0 {
 		t.Fatalf("commit %d, applied %v: two backups hold it, this disk does not", primary.CommitMax(), r.Commit)
@@ -298,10 +309,10 @@ func TestNothingIsAppliedBeforeItIsHeld(t *testing.T) {
 		t.Fatalf("applied %v once it is held", r.Commit)
 	}
 
-	backup := New(config(1, 3), Recovered{})
+	backup := fresh(1, 3)
 	m := prepares(t, 1)[0]
 	backup.Step(m)
-	backup.Step(Message{Kind: MessageCommit, From: 0, Group: 7, Commit: 1})
+	backup.Step(Message{Kind: MessageCommit, From: 0, Group: 7, Incarnation: 3, Boot: 1, Commit: 1})
 	if r := backup.Ready(); len(r.Commit) != 0 {
 		t.Fatalf("backup applied %v, which its disk does not hold", r.Commit)
 	}
@@ -313,8 +324,8 @@ func TestNothingIsAppliedBeforeItIsHeld(t *testing.T) {
 
 // A commit point is heard from the primary, and never goes back.
 func TestCommitPointIsHeardFromThePrimary(t *testing.T) {
-	c := New(config(1, 3), Recovered{})
-	commit := Message{Kind: MessageCommit, From: 2, Group: 7, Commit: 9}
+	c := fresh(1, 3)
+	commit := Message{Kind: MessageCommit, From: 2, Group: 7, Incarnation: 3, Boot: 1, Commit: 9}
 	c.Step(commit)
 	if c.CommitMax() != 0 {
 		t.Fatalf("commit %d, heard from a backup", c.CommitMax())

@@ -9,7 +9,15 @@ import (
 )
 
 func config(replica uint8, replicas int) Config {
-	return Config{Group: 7, Incarnation: 3, Replica: replica, Replicas: replicas, Pipeline: 8, HeartbeatTicks: 5, RetransmitTicks: 3}
+	return Config{
+		Group: 7, Incarnation: 3, Boot: 1, Replica: replica, Replicas: replicas, Pipeline: 8,
+		Timing: Timing{HeartbeatTicks: 5, RetransmitTicks: 3, ElectionTicks: 50, ViewChangeTicks: 60, RepeatTicks: 5, ProbeTicks: 10, RepairTicks: 10},
+	}
+}
+
+// fresh is a replica of a group that begins.
+func fresh(replica uint8, replicas int) *Core {
+	return New(config(replica, replicas), Recovered{Fresh: true})
 }
 
 func propose(t *testing.T, c *Core, body string) (Op, Identity) {
@@ -120,7 +128,7 @@ type group struct{ cores []*Core }
 func newGroup(n int) *group {
 	g := &group{}
 	for i := range n {
-		g.cores = append(g.cores, New(config(uint8(i), n), Recovered{}))
+		g.cores = append(g.cores, fresh(uint8(i), n))
 	}
 	return g
 }
@@ -158,7 +166,7 @@ func TestThreeReplicasCommitOnTwo(t *testing.T) {
 	if got := g.cores[0].CommitMax(); got != 0 {
 		t.Fatalf("commit %d with one backup and no own disk", got)
 	}
-	e := g.cores[0].entry(1)
+	e := g.cores[0].log.entry(1)
 	g.cores[0].AppendDone(1, e.header.Identity)
 	if got := g.cores[0].CommitMax(); got != 1 {
 		t.Fatalf("commit %d after own append and one backup, want 1", got)
@@ -177,7 +185,7 @@ func TestBackupAcknowledgesOnlyWhatItHolds(t *testing.T) {
 	if len(sent) != 0 {
 		t.Fatalf("backup said %v before its append was durable", sent)
 	}
-	e := g.cores[1].entry(1)
+	e := g.cores[1].log.entry(1)
 	g.cores[1].AppendDone(1, e.header.Identity)
 	sent, _ = g.perform(1, false, nil)
 	if len(sent) != 1 || sent[0].Kind != MessagePrepareOk || sent[0].Identity != e.header.Identity {
@@ -244,7 +252,7 @@ func TestNothingIsAppliedBeforeThisDiskHoldsIt(t *testing.T) {
 	if _, commits := g.perform(2, false, nil); len(commits) != 0 {
 		t.Fatalf("replica 2 applied %v, which its disk does not hold", commits)
 	}
-	g.cores[2].AppendDone(1, g.cores[2].entry(1).header.Identity)
+	g.cores[2].AppendDone(1, g.cores[2].log.entry(1).header.Identity)
 	if _, commits := g.perform(2, false, nil); len(commits) != 1 {
 		t.Fatalf("replica 2 applied %v after its append, want op 1", commits)
 	}
@@ -266,9 +274,8 @@ func TestLostPrepareIsSentAgain(t *testing.T) {
 // Promise P2: a message that shows a view waits until the disk holds the view,
 // and a newer view in memory is not taken for the one that was written.
 func TestMessagesWaitForTheirViewToBeDurable(t *testing.T) {
-	c := New(config(0, 3), Recovered{})
-	c.view = 3 // as a view change will do; replica 0 leads it
-	propose(t, c, "a")
+	c := fresh(1, 3)
+	c.enterViewChange(3)
 	r := c.Ready()
 	if len(r.Send) != 0 || r.Persist == nil || r.Persist.View != 3 {
 		t.Fatalf("sends %v, persist %v; want none before view 3 is durable", r.Send, r.Persist)
@@ -276,14 +283,14 @@ func TestMessagesWaitForTheirViewToBeDurable(t *testing.T) {
 	if again := c.Ready(); again.Persist != nil {
 		t.Fatal("the same state was handed out twice")
 	}
-	c.view = 6
+	c.enterViewChange(6)
 	c.StateDurable(State{View: 3})
 	if r = c.Ready(); len(r.Send) != 0 || r.Persist == nil || r.Persist.View != 6 {
 		t.Fatalf("view 3 became durable while the replica is in view 6: sends %v, persist %v", r.Send, r.Persist)
 	}
 	c.StateDurable(State{View: 6})
-	if r = c.Ready(); len(r.Send) != 0 {
-		t.Fatalf("messages of view 3 left in view 6: %v", r.Send)
+	if r = c.Ready(); len(r.Send) != 2 || r.Send[0].Kind != MessageStartViewChange || r.Send[0].View != 6 {
+		t.Fatalf("view 6 is durable: sends %v, want start_view_change of view 6 to both", r.Send)
 	}
 }
 

@@ -20,12 +20,16 @@ type Request struct {
 	Body       []byte
 }
 
+// retransmitMax bounds the prepares that are repeated at once to a backup.
+const retransmitMax = 8
+
 // NextTimestamp returns the time that the next prepare must carry: now, or just
 // after the previous one where the clock stands still or has gone back.
-func (c *Core) NextTimestamp(now uint64) uint64 { return max(now, c.lastTimestamp+1) }
+func (c *Core) NextTimestamp(now uint64) uint64 { return max(now, c.log.timestamp+1) }
 
 // Propose gives the request the next op and seals it (VR Revisited §4.1 step 3).
 // It fails with ErrNotPrimary or ErrPipelineFull, and has then done nothing.
+// While the view is being made durable it is ErrNotPrimary.
 func (c *Core) Propose(r Request) (Op, Identity, error) {
 	if !c.IsPrimary() {
 		return 0, Identity{}, ErrNotPrimary
@@ -33,143 +37,171 @@ func (c *Core) Propose(r Request) (Op, Identity, error) {
 	if c.Room() <= 0 {
 		return 0, Identity{}, ErrPipelineFull
 	}
-	if r.Timestamp <= c.lastTimestamp {
-		panic(fmt.Sprintf("vsr: group %d: timestamp %d is not above %d", c.cfg.Group, r.Timestamp, c.lastTimestamp))
+	if r.Timestamp <= c.log.timestamp {
+		panic(fmt.Sprintf("vsr: group %d: timestamp %d is not above %d", c.cfg.Group, r.Timestamp, c.log.timestamp))
 	}
 	p := &Prepare{
 		Header: Header{
-			Parent: c.headIdentity, Cluster: c.cfg.Cluster, Client: r.Client, RequestSum: r.RequestSum,
-			Group: c.cfg.Group, Incarnation: c.cfg.Incarnation, Op: c.head + 1, Commit: c.commitMax,
+			Parent: c.log.headIdentity, Cluster: c.cfg.Cluster, Client: r.Client, RequestSum: r.RequestSum,
+			Group: c.cfg.Group, Incarnation: c.cfg.Incarnation, Op: c.log.head + 1, Commit: c.commitMax,
 			Timestamp: r.Timestamp, Session: r.Session, Request: r.Request, Offset: r.Offset,
 			View: c.view, User: r.User, Operation: r.Operation,
 		},
 		Body: r.Body,
 	}
 	p.Seal()
-	c.push(p)
+	c.append(p)
+	c.verified = p.Op
 	c.broadcast(Message{Kind: MessagePrepare, Op: p.Op, Identity: p.Identity, Prepare: p})
 	return p.Op, p.Identity, nil
 }
 
-// push puts a prepare at the head of the log.
-func (c *Core) push(p *Prepare) {
-	if p.Op != c.head+1 || p.Parent != c.headIdentity {
-		panic(fmt.Sprintf("vsr: group %d: op %d with parent %v does not follow op %d, %v", c.cfg.Group, p.Op, p.Parent, c.head, c.headIdentity))
+// fromPrimary reports whether a message of the normal case is from the primary
+// of this replica's view, and that view is running here. A newer view is asked
+// for; an older primary is told.
+func (c *Core) fromPrimary(m Message) bool {
+	switch {
+	case m.View > c.view:
+		c.observe(m)
+		return false
+	case m.View < c.view:
+		c.correct(m.From)
+		return false
 	}
-	c.head, c.headIdentity, c.lastTimestamp = p.Op, p.Identity, p.Timestamp
-	c.entries = append(c.entries, entry{prepare: p, header: p.Header})
-	c.out.Append = append(c.out.Append, p)
+	return c.status == StatusNormal && m.From == c.Primary()
 }
 
-// Step takes a message from another replica. Messages that do not fit the
-// replica's present are dropped: the sender repeats what matters.
-func (c *Core) Step(m Message) {
-	if m.Group != c.cfg.Group || m.View != c.view || c.status != StatusNormal || int(m.From) >= c.cfg.Replicas || m.From == c.cfg.Replica {
-		return
-	}
-	switch m.Kind {
-	case MessagePrepare:
-		c.onPrepare(m)
-	case MessagePrepareOk:
-		c.onPrepareOk(m)
-	case MessageCommit:
-		c.onCommit(m)
-	}
+// mine reports whether a prepare belongs to this group at all.
+func (c *Core) mine(p *Prepare) bool {
+	return p != nil && p.Group == c.cfg.Group && p.Cluster == c.cfg.Cluster && p.Incarnation == c.cfg.Incarnation
 }
 
-// onPrepare appends the next op of the primary (§4.1 step 4). One that is in the
-// log already is acknowledged again if this disk holds it; one that leaves a gap
-// waits for its predecessors to be repeated.
+// onPrepare appends the next op of the primary (§4.1 step 4) if its parent is
+// the head (O-13). One that is in the log already is acknowledged again if this
+// disk holds it; one that leaves a gap is kept for when repair has closed it.
 func (c *Core) onPrepare(m Message) {
-	if c.IsPrimary() || m.From != c.Primary() || m.Prepare == nil {
+	if !c.fromPrimary(m) || !c.mine(m.Prepare) {
 		return
 	}
 	p := m.Prepare
 	c.learnCommit(m.Commit)
 	switch {
-	case p.Group != c.cfg.Group || p.Cluster != c.cfg.Cluster || p.Incarnation != c.cfg.Incarnation:
-	case p.Op <= c.head:
-		if e := c.entry(p.Op); e != nil && e.header.Identity == p.Identity && p.Op <= c.held {
-			c.ack(p.Op, p.Identity)
+	case p.Op <= c.log.base:
+		c.ack()
+	case p.Op <= c.log.head && c.log.entry(p.Op).header.Identity == p.Identity:
+		if p.Op <= c.log.held {
+			c.ack()
 		}
-	case p.Op == c.head+1 && p.Parent == c.headIdentity && c.Room() > 0:
-		c.push(p)
+	case c.mayExtend() && c.target == nil && p.Op == c.log.head+1:
+		if p.Parent == c.log.headIdentity && c.backupRoom() {
+			c.append(p)
+			c.verified = p.Op
+		}
+	default:
+		c.extendTarget(p)
 	}
 	c.advance()
 }
 
-// AppendDone says that the prepare is on stable storage. Only now does this
-// replica hold it: as primary it counts itself, as backup it tells the primary
-// (§4.1 step 4, design rule 1). A completion for a prepare that is no longer
-// the one at its op says nothing.
+// mayExtend: ops that were sealed in this view enter the log only when it is
+// durable that the log is the one of this view, so that no crash leaves them on
+// top of an older one.
+func (c *Core) mayExtend() bool {
+	return c.settled() && !c.needsPersist() && !c.transferring()
+}
+
+func (c *Core) backupRoom() bool { return c.log.head-c.log.base < windowMax }
+
+// AppendDone says that the prepare is on stable storage. It is called once for
+// each prepare that was handed out. Only now does this replica hold it: as
+// primary it counts itself, as backup it tells the primary (§4.1 step 4, design
+// rule 1). A completion for a prepare that was replaced since says nothing.
 func (c *Core) AppendDone(op Op, id Identity) {
-	e := c.entry(op)
-	if e == nil || e.header.Identity != id {
+	if !c.log.done(op, id, c.self()) {
 		return
 	}
-	e.acks |= c.self()
-	for c.held < c.head {
-		next := c.entry(c.held + 1)
-		if next.acks&c.self() == 0 {
-			break
-		}
-		c.held++
-		if !c.IsPrimary() {
-			c.ack(next.header.Op, next.header.Identity)
-		}
+	held := c.log.held
+	c.log.settle(c.self())
+	if c.log.held > held && !c.leads() {
+		c.ack()
 	}
+	c.finishInstall()
 	c.advance()
 }
 
-// ack vouches for everything up to op, so it is only sent for a prefix that is
-// held without a hole.
-func (c *Core) ack(op Op, id Identity) {
-	c.send(Message{Kind: MessagePrepareOk, To: c.Primary(), Op: op, Identity: id})
+// ack tells the primary of everything that this disk holds. It vouches for the
+// whole prefix, so it names the last op before the first hole. It needs a
+// settled, durable view: without that the same op may be replaced later.
+func (c *Core) ack() {
+	if !c.settled() || c.leads() || c.cfg.Replicas == 1 || c.transferring() {
+		return
+	}
+	id, ok := c.log.identity(c.log.held)
+	if !ok {
+		panic(fmt.Sprintf("vsr: group %d: held op %d is below commit_min %d", c.cfg.Group, c.log.held, c.log.base))
+	}
+	c.send(Message{Kind: MessagePrepareOk, To: c.Primary(), Op: c.log.held, Identity: id})
 }
 
 // onPrepareOk counts a backup that holds the op (§4.1 step 5), and with it all
-// before: the parent chain makes them the same.
+// before: the parent chain makes them the same. What an earlier life of the
+// backup acknowledged does not come here (O-7, Core.knows).
 func (c *Core) onPrepareOk(m Message) {
-	if !c.IsPrimary() {
+	if m.View != c.view || !c.leads() {
 		return
 	}
-	e := c.entry(m.Op)
-	if e == nil || e.header.Identity != m.Identity {
+	c.peers[m.From].installed = true
+	if e := c.log.entry(m.Op); e == nil || e.header.Identity != m.Identity {
 		return
 	}
-	for i := range c.entries {
-		if c.entries[i].header.Op <= m.Op {
-			c.entries[i].acks |= 1 << m.From
+	for i := range c.log.entries {
+		if c.log.entries[i].header.Op <= m.Op {
+			c.log.entries[i].acks |= 1 << m.From
 		}
 	}
 	c.advance()
 }
 
-// onCommit learns the commit point of the primary (§4.1 step 7).
+// onCommit takes the heartbeat of the primary: its commit point (§4.1 step 7)
+// and its head. Only one that is newer than the last one proves that the
+// primary lives: a repeated one must not put an election off.
 func (c *Core) onCommit(m Message) {
-	if c.IsPrimary() || m.From != c.Primary() {
+	if !c.fromPrimary(m) {
 		return
 	}
+	if m.Beat > c.clocks.beat {
+		c.clocks.beat = m.Beat
+		c.clocks.silent = 0
+		c.election.suspecting = false
+	}
 	c.learnCommit(m.Commit)
+	if c.settled() && m.Op > c.log.head && c.target == nil {
+		c.aim(target{op: m.Op, identity: m.Identity, below: m.Op, belowIdentity: m.Identity})
+	}
+	c.ack()
 	c.advance()
 }
 
 func (c *Core) learnCommit(op Op) { c.commitMax = max(c.commitMax, op) }
 
 // advance moves the commit point over every op that has its quorum and hands
-// out what may be applied. It is the only place where ops commit.
+// out what may be applied: chosen, on this disk, and proven to be in the log
+// that the commit point is of (O-6). It is the only place where ops commit.
 func (c *Core) advance() {
-	if c.IsPrimary() {
-		for c.commitMax < c.head {
-			e := c.entry(c.commitMax + 1)
+	if c.leads() {
+		for c.commitMax < c.log.head {
+			e := c.log.entry(c.commitMax + 1)
 			if e == nil || bits.OnesCount32(e.acks) < c.quorums.Replication {
 				break
 			}
 			c.commitMax++
 		}
 	}
-	for c.commitOut < min(c.commitMax, c.held) {
-		e := c.entry(c.commitOut + 1)
+	if c.transfer.stage == transferInstalling {
+		return
+	}
+	for c.commitOut < min(c.commitMax, c.log.held, c.verified) {
+		e := c.log.entry(c.commitOut + 1)
 		c.commitOut++
 		c.out.Commit = append(c.out.Commit, Committed{Op: e.header.Op, Identity: e.header.Identity, Prepare: e.prepare})
 	}
@@ -177,59 +209,36 @@ func (c *Core) advance() {
 
 // Applied says that the host has applied everything up to op.
 func (c *Core) Applied(op Op) {
-	if op < c.commitMin || op > c.commitOut {
-		panic(fmt.Sprintf("vsr: group %d: applied op %d, but %d was before it and %d was handed out", c.cfg.Group, op, c.commitMin, c.commitOut))
+	if op < c.log.base || op > c.commitOut {
+		panic(fmt.Sprintf("vsr: group %d: applied op %d, but %d was before it and %d was handed out", c.cfg.Group, op, c.log.base, c.commitOut))
 	}
-	n := int(op - c.commitMin)
-	kept := copy(c.entries, c.entries[n:])
-	clear(c.entries[kept:])
-	c.entries = c.entries[:kept]
-	c.commitMin = op
+	c.log.applied(op)
+	c.pumpTransfer()
+	c.fill()
 }
 
-// Tick passes one unit of logical time. An idle primary repeats its commit point
-// so that backups apply the last op, and its oldest unacknowledged prepare.
-func (c *Core) Tick() {
-	if !c.IsPrimary() || c.cfg.Replicas == 1 {
-		return
+// CheckpointDone says that everything up to op is in a durable checkpoint and
+// the log below may be freed: peers that need it must take the checkpoint.
+func (c *Core) CheckpointDone(op Op) {
+	if op > c.log.base {
+		panic(fmt.Sprintf("vsr: group %d: checkpoint of op %d, but only %d is applied", c.cfg.Group, op, c.log.base))
 	}
-	c.idleTicks++
-	if c.cfg.HeartbeatTicks > 0 && c.idleTicks >= c.cfg.HeartbeatTicks {
-		c.broadcast(Message{Kind: MessageCommit, Op: c.commitMax})
-	}
-	if e := c.entry(c.commitMax + 1); e != nil && e.prepare != nil {
-		if e.idleTick++; c.cfg.RetransmitTicks > 0 && e.idleTick >= c.cfg.RetransmitTicks {
-			e.idleTick = 0
-			c.repeat(e)
+	c.checkpoint = max(c.checkpoint, op)
+}
+
+// retransmit repeats the oldest prepares without a quorum to the backups that
+// have not acknowledged them. What this replica has no body of any more, or the
+// backup has not the log for, the backup repairs.
+func (c *Core) retransmit() {
+	for i := range min(int(c.log.head-c.commitMax), retransmitMax) {
+		e := c.log.entry(c.commitMax + 1 + Op(i))
+		if e.prepare == nil {
+			continue
+		}
+		for r := range c.cfg.Replicas {
+			if e.acks&(1<<r) == 0 && uint8(r) != c.cfg.Replica && c.peers[r].installed {
+				c.send(Message{Kind: MessagePrepare, To: uint8(r), Op: e.header.Op, Identity: e.header.Identity, Prepare: e.prepare})
+			}
 		}
 	}
-}
-
-// repeat sends a prepare again to the backups that have not acknowledged it.
-func (c *Core) repeat(e *entry) {
-	for i := range c.cfg.Replicas {
-		if e.acks&(1<<i) == 0 && uint8(i) != c.cfg.Replica {
-			c.send(Message{Kind: MessagePrepare, To: uint8(i), Op: e.header.Op, Identity: e.header.Identity, Prepare: e.prepare})
-		}
-	}
-}
-
-// broadcast sends to all backups at once, so that latency is that of the slower
-// needed one and not the sum of a chain.
-func (c *Core) broadcast(m Message) {
-	c.idleTicks = 0
-	for i := range c.cfg.Replicas {
-		if uint8(i) != c.cfg.Replica {
-			m.To = uint8(i)
-			c.send(m)
-		}
-	}
-}
-
-// entry returns the entry of an op that is not applied yet, or nil.
-func (c *Core) entry(op Op) *entry {
-	if op <= c.commitMin || op > c.head {
-		return nil
-	}
-	return &c.entries[op-c.commitMin-1]
 }

@@ -1,0 +1,207 @@
+package vsr
+
+// Timing is how long things take, in ticks of 10 ms in production. Zero means
+// the default.
+type Timing struct {
+	HeartbeatTicks  int // between commit messages of a primary
+	RetransmitTicks int // before an unacknowledged prepare is repeated; doubles up to 16 times
+	ElectionTicks   int // of silence before a primary is suspected
+	ViewChangeTicks int // in one view change before the next view is tried
+	RepeatTicks     int // before a message of a view change is repeated
+	ProbeTicks      int // between questions for the present view
+	ProbeAttempts   int // unanswered ones before a restarted replica joins an election
+	RepairTicks     int // before another source is asked for what is missing
+	TransferRounds  int // of RepairTicks without progress before a transfer is given up
+}
+
+// Defaults of Timing.
+var timingDefault = Timing{
+	HeartbeatTicks: 50, RetransmitTicks: 25, ElectionTicks: 500, ViewChangeTicks: 500, RepeatTicks: 50,
+	ProbeTicks: 100, ProbeAttempts: 5, RepairTicks: 100, TransferRounds: 5,
+}
+
+func (t Timing) complete() Timing {
+	d := timingDefault
+	for _, f := range []struct{ set, standard *int }{
+		{&t.HeartbeatTicks, &d.HeartbeatTicks}, {&t.RetransmitTicks, &d.RetransmitTicks},
+		{&t.ElectionTicks, &d.ElectionTicks}, {&t.ViewChangeTicks, &d.ViewChangeTicks},
+		{&t.RepeatTicks, &d.RepeatTicks}, {&t.ProbeTicks, &d.ProbeTicks},
+		{&t.ProbeAttempts, &d.ProbeAttempts}, {&t.RepairTicks, &d.RepairTicks},
+		{&t.TransferRounds, &d.TransferRounds},
+	} {
+		if *f.set <= 0 {
+			*f.set = *f.standard
+		}
+	}
+	return t
+}
+
+// backoffMax bounds the doublings between repetitions of a prepare.
+const backoffMax = 4
+
+// clocks count ticks. Each is compared with its limit in Tick and nowhere else.
+type clocks struct {
+	silent     int // since the primary was heard; as primary: since a quorum was
+	patience   int // limit of silent, with jitter
+	beat       uint64
+	heartbeat  int // since the last commit message
+	retransmit int // until the oldest unacknowledged prepare is repeated
+	backoff    int
+	commit     Op  // commit point when retransmit was set
+	status     int // in the present view change
+	statusMax  int
+	repeat     int // since a message of an election was repeated
+	probe      int // until the next question for the view
+	probes     int // unanswered ones
+	repair     int // since the last request for something missing
+}
+
+func (c *Core) jitter(n int) int {
+	if c.cfg.Rand == nil || n <= 0 {
+		return 0
+	}
+	return int(c.cfg.Rand.Uint64N(uint64(n) + 1))
+}
+
+// restartElectionClock gives the primary the full time again.
+func (c *Core) restartElectionClock() {
+	c.clocks.silent = 0
+	c.clocks.patience = c.timing.ElectionTicks + c.jitter(c.timing.ElectionTicks/4)
+	c.election.suspecting = false
+}
+
+// Tick passes one unit of logical time.
+func (c *Core) Tick() {
+	if c.cfg.Replicas == 1 {
+		return
+	}
+	c.now++
+	switch c.status {
+	case StatusNormal:
+		if c.leads() {
+			c.tickPrimary()
+		} else {
+			c.tickBackup()
+		}
+	case StatusViewChange:
+		c.tickViewChange()
+	case StatusRecovering:
+		c.tickRecovering()
+	}
+	c.tickSuspicion()
+	c.tickRepair()
+	c.tickTransfer()
+	c.advance()
+}
+
+// tickPrimary: heartbeats for those who follow, start_view for those who do not
+// yet, and repetitions. A primary that hears no quorum falls silent, so that
+// those who still hear it can replace it (one-way links).
+func (c *Core) tickPrimary() {
+	if c.hearsQuorum() {
+		c.clocks.silent = 0
+		c.election.suspecting = false
+	} else if c.clocks.silent++; c.clocks.silent >= c.clocks.patience {
+		c.election.suspecting = true
+	}
+	c.clocks.heartbeat++
+	if c.clocks.heartbeat >= c.timing.HeartbeatTicks && !c.election.suspecting {
+		c.clocks.heartbeat = 0
+		c.sayHeartbeat()
+	}
+	c.tickRetransmit()
+}
+
+// hearsQuorum: enough replicas have spoken lately in this view to commit.
+func (c *Core) hearsQuorum() bool {
+	heard := 1
+	for i := range c.peers {
+		if uint8(i) != c.cfg.Replica && c.now-c.peers[i].heardAt <= uint64(2*c.timing.HeartbeatTicks) {
+			heard++
+		}
+	}
+	return heard >= c.quorums.Replication
+}
+
+func (c *Core) sayHeartbeat() {
+	c.clocks.beat++
+	for i := range c.peers {
+		switch {
+		case uint8(i) == c.cfg.Replica:
+		case c.peers[i].installed:
+			c.send(Message{Kind: MessageCommit, To: uint8(i), Op: c.log.head, Identity: c.log.headIdentity, Beat: c.clocks.beat})
+		default:
+			c.sendStartView(uint8(i), 0)
+		}
+	}
+}
+
+// tickRetransmit backs off while nothing commits and starts over when something
+// does, with jitter so that groups do not fall into step.
+func (c *Core) tickRetransmit() {
+	if c.commitMax == c.log.head || c.clocks.commit != c.commitMax {
+		c.clocks.commit, c.clocks.backoff = c.commitMax, 0
+		c.clocks.retransmit = c.timing.RetransmitTicks
+		return
+	}
+	if c.clocks.retransmit--; c.clocks.retransmit > 0 {
+		return
+	}
+	c.clocks.backoff = min(c.clocks.backoff+1, backoffMax)
+	next := c.timing.RetransmitTicks << c.clocks.backoff
+	c.clocks.retransmit = next/2 + c.jitter(next/2)
+	c.retransmit()
+}
+
+// tickBackup: a silent primary is suspected; if a newer view was seen, this
+// replica is what is behind, and it asks instead.
+func (c *Core) tickBackup() {
+	c.clocks.silent++
+	if c.clocks.silent < c.clocks.patience || c.doubt == DoubtAll {
+		return
+	}
+	if c.election.observed > c.view && c.clocks.probes < c.timing.ProbeAttempts {
+		c.tickProbe()
+		return
+	}
+	c.suspect()
+}
+
+// tickViewChange repeats what was said, asks whether the view has long begun,
+// and goes on to the next view if others are stuck in this one as well. Alone it
+// stays: a replica that hears nobody must not run through the views.
+func (c *Core) tickViewChange() {
+	if c.clocks.repeat++; c.clocks.repeat >= c.timing.RepeatTicks {
+		c.clocks.repeat = 0
+		c.sayViewChange()
+	}
+	c.tickProbe()
+	if c.clocks.status++; c.clocks.status < c.clocks.statusMax {
+		return
+	}
+	if c.leavers() >= c.quorums.ViewChange {
+		c.enterViewChange(c.view + 1)
+		return
+	}
+	c.clocks.status = 0
+}
+
+func (c *Core) tickRecovering() {
+	if c.clocks.probes < c.timing.ProbeAttempts || c.doubt == DoubtAll {
+		c.tickProbe()
+		return
+	}
+	c.tickProbe()
+	c.suspect() // nobody knows a running view: all came back together
+}
+
+// tickSuspicion repeats a suspicion while it lasts.
+func (c *Core) tickSuspicion() {
+	if !c.election.suspecting || c.status == StatusViewChange {
+		return
+	}
+	if c.clocks.repeat++; c.clocks.repeat >= c.timing.RepeatTicks {
+		c.clocks.repeat = 0
+		c.saySuspicion()
+	}
+}
