@@ -166,10 +166,11 @@ type Core struct {
 
 // peer is what a replica remembers of another (of itself: nothing).
 type peer struct {
-	heardAt   uint64 // tick of its last message in the present view
-	suspectAt uint64 // tick of its last suspicion of the present primary; 0: none
-	installed bool   // it acknowledged in the present view
-	boot      uint64 // its latest life that was heard of
+	heardAt     uint64 // tick of its last message in the present view
+	suspectAt   uint64 // tick at which it last heard no primary; 0: never
+	suspectView View   // its view then
+	installed   bool   // it acknowledged in the present view
+	boot        uint64 // its latest life that was heard of
 }
 
 // New starts the core of a group from what its disk held.

@@ -46,9 +46,16 @@ func (c *Core) observe(m Message) {
 // onRequestStartView answers with the present view, if this replica leads it. A
 // replaced replica hears from everybody which views it may have been part of.
 // If it is the primary of this very view that asks, it cannot lead any more, and
-// it is suspected at once instead of after a timeout.
+// it is suspected at once instead of after a timeout. If the one that asks has
+// promised a later view it can never come back to this one, so the primary ends it.
 func (c *Core) onRequestStartView(m Message) {
 	switch {
+	case c.leads() && m.View > c.view:
+		v := m.View
+		if c.primaryOf(v) == m.From {
+			v++
+		}
+		c.enterViewChange(v)
 	case c.doubt == DoubtAll || c.needsPersist():
 	case c.leads():
 		c.sendStartView(m.From, m.Boot)

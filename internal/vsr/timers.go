@@ -154,8 +154,12 @@ func (c *Core) tickRetransmit() {
 }
 
 // tickBackup: a silent primary is suspected; if a newer view was seen, this
-// replica is what is behind, and it asks instead.
+// replica is what is behind, and it asks instead. So does one that is to install
+// the log of its view and has lost sight of it.
 func (c *Core) tickBackup() {
+	if !c.settled() && c.target == nil && !c.transferring() {
+		c.tickProbe()
+	}
 	c.clocks.silent++
 	if c.clocks.silent < c.clocks.patience || c.doubt == DoubtAll {
 		return

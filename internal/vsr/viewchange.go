@@ -40,31 +40,29 @@ func (c *Core) LinkDown(replica uint8) {
 	}
 }
 
-// onSuspect remembers that another replica finds the primary silent.
+// onSuspect remembers that another replica hears no primary. It need not be in
+// the same view: replicas that come back together have to find one.
 func (c *Core) onSuspect(m Message) {
-	switch {
-	case m.View < c.view:
-		c.correct(m.From)
-	case m.View == c.view:
-		c.peers[m.From].suspectAt = c.now
-		c.tryElection()
-	}
+	c.correct(m.From)
+	c.peers[m.From].suspectAt, c.peers[m.From].suspectView = c.now, m.View
+	c.tryElection()
 }
 
-// tryElection leaves the view when a view-change quorum suspects its primary,
-// this replica among them. Suspicions that are not repeated expire.
+// tryElection leaves the view when a view-change quorum hears no primary, this
+// replica among them. Suspicions that are not repeated expire.
 func (c *Core) tryElection() {
 	if !c.election.suspecting || c.status == StatusViewChange || c.needsPersist() {
 		return
 	}
-	count := 1
+	count, latest := 1, c.view
 	for i := range c.peers {
-		if at := c.peers[i].suspectAt; at > 0 && c.now-at <= uint64(2*c.timing.RepeatTicks) {
+		if p := &c.peers[i]; p.suspectAt > 0 && c.now-p.suspectAt <= uint64(2*c.timing.RepeatTicks) {
 			count++
+			latest = max(latest, p.suspectView)
 		}
 	}
 	if count >= c.quorums.ViewChange {
-		c.enterViewChange(c.view + 1)
+		c.enterViewChange(latest + 1)
 	}
 }
 
@@ -130,7 +128,8 @@ func (c *Core) onStartViewChange(m Message) {
 
 // joins follows a message of a view change into its view and reports whether
 // this replica is in that view change. A sender that missed the start of the
-// view is told.
+// view is told by the primary. If the primary is gone again, those who still try
+// to enter the view hear it as little as those who have: they count as such.
 func (c *Core) joins(m Message) bool {
 	if c.status == StatusRecovering && !c.election.suspecting || c.doubt == DoubtAll {
 		return false
@@ -138,11 +137,11 @@ func (c *Core) joins(m Message) bool {
 	if m.View > c.view {
 		c.enterViewChange(m.View)
 	}
-	if m.View < c.view || c.status == StatusNormal {
-		c.correct(m.From)
-		return false
+	if m.View == c.view && c.status == StatusViewChange {
+		return true
 	}
-	return c.status == StatusViewChange
+	c.onSuspect(m)
+	return false
 }
 
 // tryVote settles this replica's vote once enough others leave the view.

@@ -1,0 +1,335 @@
+package vsrtest
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"galgo/internal/vsr"
+)
+
+var (
+	seeds = flag.Int("seeds", 0, "how many random schedules to play; 0 for the usual number")
+	seed  = flag.Uint64("seed", 0, "play this schedule alone, and print it")
+	steps = flag.Int("steps", 1500, "steps of a schedule while everything may fail")
+)
+
+// seedsUsual keeps the test to a few seconds.
+const seedsUsual = 250
+
+// TestRandomSchedules plays schedules with every fault that a group must survive,
+// then heals everything and wants all replicas to agree within a bounded time.
+func TestRandomSchedules(t *testing.T) {
+	if *seed != 0 {
+		s := newSchedule(*seed)
+		s.cluster.quiet = false
+		if err := s.play(*steps); err != nil {
+			t.Fatalf("seed %d: %v\n%s", *seed, err, s.tail(400))
+		}
+		return
+	}
+	n := *seeds
+	if n == 0 {
+		n = seedsUsual
+	}
+	seen := map[vsr.MessageKind]int{}
+	ops, views, installed := 0, 0, 0
+	for i := 1; i <= n; i++ {
+		s := newSchedule(uint64(i))
+		if err := s.play(*steps); err != nil {
+			t.Fatalf("seed %d: %v\nreplay: go test ./internal/vsr/vsrtest -run TestRandomSchedules -seed %d", i, err, i)
+		}
+		for k, v := range s.cluster.checks.kinds {
+			seen[k] += v
+		}
+		ops += int(s.cluster.checks.highest)
+		views += int(s.cluster.replicas[0].core.View().View)
+		installed += s.cluster.checks.installed
+	}
+	t.Logf("%d schedules: %d ops chosen, %d views, %d checkpoints installed", n, ops, views, installed)
+	for k := vsr.MessageSuspect; k <= vsr.MessageHeaders; k++ {
+		if k.String() != "unknown" {
+			t.Logf("%-20v %d", k, seen[k])
+			if seen[k] == 0 && n >= seedsUsual {
+				t.Errorf("no schedule sent a %v: the checker does not reach that part", k)
+			}
+		}
+	}
+}
+
+// schedule is a random run. Which faults it has, and how many, is drawn too.
+type schedule struct {
+	rng      *rand.Rand
+	cluster  *Cluster
+	weights  [actions]int
+	total    int
+	replaced int // replica with a new disk that has no vote yet, or -1
+	trace    []string
+}
+
+type action int
+
+const (
+	actDeliver action = iota
+	actWrite
+	actTick
+	actPropose
+	actDrop
+	actDuplicate
+	actCrash
+	actRestart
+	actCut
+	actHeal
+	actCheckpoint
+	actReplace
+	actLinkDown
+	actPower
+	actions
+)
+
+func newSchedule(seed uint64) *schedule {
+	rng := rand.New(rand.NewPCG(seed, 0x6761_6c67_6f))
+	n := []int{3, 3, 3, 5, 5, 2, 4}[rng.IntN(7)]
+	c := New(n, vsr.Config{
+		Pipeline: 1 + rng.IntN(8), Rand: rng,
+		Timing: vsr.Timing{
+			HeartbeatTicks: 5, RetransmitTicks: 4, ElectionTicks: 30, ViewChangeTicks: 40, RepeatTicks: 6,
+			ProbeTicks: 8, ProbeAttempts: 3, RepairTicks: 8, TransferRounds: 4,
+		},
+	})
+	c.quiet = true
+	s := &schedule{rng: rng, cluster: c, replaced: -1}
+	s.weights = [actions]int{
+		actDeliver: 300, actWrite: 100, actTick: 40 + rng.IntN(160), actPropose: 20 + rng.IntN(60), actDrop: s.some(40),
+		actDuplicate: s.some(20), actCrash: s.some(6), actRestart: 8, actCut: s.some(8), actHeal: 4, actCheckpoint: s.some(8),
+		actReplace: s.some(3), actLinkDown: s.some(3), actPower: s.some(2),
+	}
+	for _, w := range s.weights {
+		s.total += w
+	}
+	return s
+}
+
+// some is 0 in a part of the runs, so that faults also come alone.
+func (s *schedule) some(limit int) int {
+	if s.rng.IntN(3) == 0 {
+		return 0
+	}
+	return s.rng.IntN(limit + 1)
+}
+
+func (s *schedule) play(steps int) error {
+	for range steps {
+		s.step(s.draw())
+		if err := s.cluster.checks.err; err != nil {
+			return err
+		}
+	}
+	return s.converge()
+}
+
+func (s *schedule) draw() action {
+	n := s.rng.IntN(s.total)
+	for a := range actions {
+		if n -= s.weights[a]; n < 0 {
+			return a
+		}
+	}
+	panic("unreachable")
+}
+
+func (s *schedule) step(a action) {
+	c := s.cluster
+	i := uint8(s.rng.IntN(len(c.replicas)))
+	r := c.replicas[i]
+	switch a {
+	case actDeliver, actDrop, actDuplicate:
+		s.packet(a)
+	case actWrite:
+		s.write(r)
+	case actTick:
+		for j := range c.replicas {
+			c.tick(uint8(j))
+		}
+	case actPropose:
+		for j := range c.replicas {
+			if r := c.replicas[j]; r.core != nil && r.core.IsPrimary() && s.rng.IntN(2) == 0 {
+				c.proposed++
+				_ = c.Propose(uint8(j), fmt.Sprint("p", c.proposed))
+			}
+		}
+	case actCrash:
+		if r.core != nil {
+			s.crash(r)
+		}
+	case actRestart:
+		if r.core == nil {
+			c.start(i)
+		}
+	case actCut:
+		if j := uint8(s.rng.IntN(len(c.replicas))); j != i {
+			c.cut[[2]uint8{i, j}] = true
+			if s.rng.IntN(2) == 0 {
+				c.cut[[2]uint8{j, i}] = true
+			}
+		}
+	case actHeal:
+		clear(c.cut)
+	case actCheckpoint:
+		if r.core != nil {
+			c.takeCheckpoint(i, vsr.Op(s.rng.IntN(6)))
+		}
+	case actReplace:
+		s.replace(i)
+	case actLinkDown:
+		if r.core != nil {
+			r.core.LinkDown(uint8(s.rng.IntN(len(c.replicas))))
+			c.perform(i)
+		}
+	case actPower:
+		for _, r := range c.replicas {
+			if r.core != nil {
+				s.crash(r)
+			}
+		}
+	}
+	s.keep()
+}
+
+func (s *schedule) packet(a action) {
+	c := s.cluster
+	if len(c.net) == 0 {
+		return
+	}
+	n := s.rng.IntN(min(len(c.net), 40)) // some stay for long
+	p := c.net[n]
+	if a != actDuplicate {
+		c.net = append(c.net[:n:n], c.net[n+1:]...)
+	}
+	if a != actDrop {
+		c.deliver(p)
+	}
+	if len(c.net) > 3000 {
+		c.net = c.net[1500:]
+	}
+}
+
+func (s *schedule) write(r *replica) {
+	if r.core == nil {
+		return
+	}
+	for range 1 + s.rng.IntN(4) {
+		if ready := r.next(); len(ready) > 0 {
+			s.cluster.complete(r.id, ready[s.rng.IntN(len(ready))])
+			s.cluster.perform(r.id)
+		}
+	}
+}
+
+func (s *schedule) crash(r *replica) {
+	s.cluster.crash(r.id, s.rng.IntN(len(r.writes)+1), s.rng.IntN(2) == 0)
+}
+
+// replace takes a disk away. All others must be intact: a group survives the loss
+// of one copy at a time.
+func (s *schedule) replace(i uint8) {
+	c := s.cluster
+	if len(c.replicas) < 3 {
+		return
+	}
+	if s.replaced >= 0 && c.replicas[s.replaced].disk.state.Doubt != 0 {
+		return
+	}
+	s.replaced = int(i)
+	c.replace(i)
+}
+
+func (s *schedule) keep() {
+	s.trace = append(s.trace, s.cluster.events...)
+	s.cluster.events = s.cluster.events[:0]
+}
+
+func (s *schedule) tail(n int) string {
+	s.keep()
+	return strings.Join(s.trace[max(0, len(s.trace)-n):], "\n")
+}
+
+// calmTicks bounds how long a healed group may need to agree.
+const calmTicks = 3000
+
+// converge ends all faults. Within calmTicks all replicas must have the same log,
+// applied to its end, with what was proposed since.
+func (s *schedule) converge() error {
+	c := s.cluster
+	clear(c.cut)
+	for i, r := range c.replicas {
+		r.noState = false
+		if r.core == nil {
+			c.start(uint8(i))
+		}
+	}
+	proposed := 0
+	for tick := range calmTicks {
+		for i := range c.replicas {
+			c.tick(uint8(i))
+		}
+		s.calm()
+		if err := c.checks.err; err != nil {
+			return err
+		}
+		if proposed < 5 {
+			for i, r := range c.replicas {
+				if r.core.IsPrimary() && c.Propose(uint8(i), fmt.Sprint("calm", tick)) == nil {
+					proposed++
+					s.calm()
+					break
+				}
+			}
+			continue
+		}
+		if s.agree() {
+			return nil
+		}
+	}
+	var b strings.Builder
+	for i := range c.replicas {
+		fmt.Fprintln(&b, c.show(uint8(i)))
+	}
+	return fmt.Errorf("%d ticks after all faults ended the replicas do not agree (%d proposed):\n%s", calmTicks, proposed, b.String())
+}
+
+// calm delivers and writes everything that is due, in random order.
+func (s *schedule) calm() {
+	c := s.cluster
+	for budget := 20000; budget > 0; budget-- {
+		busy := false
+		if len(c.net) > 0 {
+			s.packet(actDeliver)
+			busy = true
+		}
+		for _, r := range c.replicas {
+			if len(r.next()) > 0 {
+				s.write(r)
+				busy = true
+			}
+		}
+		s.keep()
+		if !busy || c.checks.err != nil {
+			return
+		}
+	}
+	c.checks.failf("messages do not come to an end")
+}
+
+func (s *schedule) agree() bool {
+	first := s.cluster.replicas[0]
+	for _, r := range s.cluster.replicas {
+		if r.core.Head() != first.core.Head() || r.core.HeadIdentity() != first.core.HeadIdentity() ||
+			r.core.CommitMin() != r.core.Head() || r.core.View() != first.core.View() || r.core.View().LogView != r.core.View().View {
+			return false
+		}
+	}
+	return true
+}
