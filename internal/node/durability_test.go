@@ -19,49 +19,70 @@ import (
 
 // A topic with durability memory may lose what it acknowledged when power is lost.
 // It must not keep the node from starting, wherever the loss comes: neither when its
-// segments have reached the disk before its log nor when a checkpoint was under way.
-// What is left is the beginning of what was sent.
+// segments have reached the disk before its log, nor when a checkpoint was under way,
+// nor right after a start from a checkpoint. What is left is the beginning of what
+// was sent.
 func TestMemoryTopicSurvivesPowerLossAnywhere(t *testing.T) {
 	c := worldConfig()
 	c.Partition.Durability = config.DurabilityMemory
-	for k := 60; ; k++ {
-		d := memdisk.New(memdisk.Options{CrashAt: k, Rand: rand.New(rand.NewPCG(uint64(k), 2))})
-		sent := lifeInMemory(t, d, c)
-		for mixture := range mixtures {
-			after := d.PowerLoss(rand.New(rand.NewPCG(uint64(k), uint64(100+mixture))))
-			w, err := open(t, after, c, 2, 2_000_000)
-			if err != nil {
-				t.Fatalf("power loss at disk call %d: the start refuses a healthy disk: %v", k, err)
+	fresh := healthy()
+	inMemory(t, fresh, c)
+	checkpointed := fresh.Clone()
+	w, err := open(t, checkpointed, c, 1, 1_500_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := w.sendAround(0, 2)
+	w.settle()
+	if !w.checkpoint() {
+		t.Fatal(w.failed)
+	}
+	if err := w.close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, start := range map[string]struct {
+		disk *memdisk.Disk
+		sent []string
+	}{"new": {fresh, nil}, "after a checkpoint": {checkpointed, before}} {
+		t.Run(name, func(t *testing.T) {
+			for k := 1; ; k++ {
+				d := &mortal{Disk: start.disk.Clone(), left: k}
+				sent := slices.Clone(start.sent)
+				if w, err := open(t, d, c, uint64(k), 2_000_000); err == nil {
+					sent = append(sent, w.sendAround(len(sent), 6)...)
+				}
+				for mixture := range mixtures {
+					after := d.Disk.(*memdisk.Disk).PowerLoss(rand.New(rand.NewPCG(uint64(k), uint64(100+mixture))))
+					w, err := open(t, after, c, 3, 3_000_000)
+					if err != nil {
+						t.Fatalf("power loss at disk call %d: the start refuses a healthy disk: %v", k, err)
+					}
+					got, err := w.poll(w.group("s", "t", 0), 0)
+					if err != nil || len(got) < len(start.sent) || len(got) > len(sent) || !slices.Equal(got, sent[:len(got)]) {
+						t.Fatalf("power loss at disk call %d: %q, %v; want the first ones of %q, %d at least", k, got, err, sent, len(start.sent))
+					}
+					goesOn(t, w, k)
+				}
+				if !d.dead {
+					return
+				}
 			}
-			group := w.group("s", "t", 0)
-			if group == 0 {
-				continue
-			}
-			got, err := w.poll(group, 0)
-			if err != nil || len(got) > len(sent) || !slices.Equal(got, sent[:len(got)]) {
-				t.Fatalf("power loss at disk call %d: %d messages, %v; want the first ones of %d", k, len(got), err, len(sent))
-			}
-			goesOn(t, w, k)
-		}
-		if d.Calls() < k {
-			return
-		}
+		})
 	}
 }
 
-// lifeInMemory sends, with segments written all along and checkpoints in between,
-// and no time passes: nothing marks the log. It returns what partition 0 was asked to
-// store.
-func lifeInMemory(t *testing.T, d *memdisk.Disk, c config.Config) (sent []string) {
+// inMemory makes a topic of two partitions that write every second message to their
+// segments.
+func inMemory(t *testing.T, d *memdisk.Disk, c config.Config) {
 	t.Helper()
 	w, err := open(t, d, c, 1, 1_000_000)
 	if err != nil {
-		return nil
+		t.Fatal(err)
 	}
 	m := &cast{}
 	for _, s := range script[:3] {
 		if !s.run(w, m) {
-			return nil
+			t.Fatal(w.failed)
 		}
 	}
 	options, err := wire.NewOptions([]galgo.Header{{Key: galgo.StringValue(galgo.OptionMessagesRequiredToSave), Value: galgo.Uint32Value(2)}})
@@ -70,11 +91,16 @@ func lifeInMemory(t *testing.T, d *memdisk.Disk, c config.Config) (sent []string
 	}
 	body := wire.CreateTopicRequest{Stream: galgo.NamedID("s"), Partitions: 2, Name: "t", Options: options}.Append(nil)
 	if !m.call(w, wire.OperationCreateTopic, body) {
-		return nil
+		t.Fatal(w.failed)
 	}
-	for round := range 6 {
-		for i := range 3 {
-			payload := fmt.Sprint("m", 3*round+i)
+}
+
+// sendAround sends to both partitions, with checkpoints in between, while no time
+// passes: nothing marks the log. It returns what partition 0 was asked to store.
+func (w *world) sendAround(from, rounds int) (sent []string) {
+	for round := range rounds {
+		for range 3 {
+			payload := fmt.Sprint("m", from+len(sent))
 			sent = append(sent, payload)
 			for p := range uint32(2) {
 				w.engine.Send(edge.SendRequest{Group: w.group("s", "t", p), Batch: batchOf(payload), Count: 1}, func(edge.SendReply) {})
