@@ -146,6 +146,10 @@ func logRefusals() []refusal {
 	return []refusal{
 		{"metadata log missing", removedAll("metadata/wal/"), shard.ErrLogLost, []string{"metadata/wal", "restore"}},
 		{"partition log missing", removedAll("shards/0/wal/"), shard.ErrLogLost, []string{"shards/0/wal", "restore"}},
+		{"partition log missing but for a file that was being made", func(t *testing.T, d *memdisk.Disk) {
+			removedAll("shards/0/wal/")(t, d)
+			d.Put("shards/0/wal/spare.new", make([]byte, 64<<10))
+		}, shard.ErrLogLost, []string{"shards/0/wal", "restore"}},
 		{"metadata log rotten where it was synced", func(t *testing.T, d *memdisk.Disk) { flipFirstRecord(t, d, "metadata/wal") },
 			wal.ErrDamaged, []string{"metadata/wal/"}},
 		{"partition log rotten where it was synced", func(t *testing.T, d *memdisk.Disk) { flipFirstRecord(t, d, "shards/0/wal") },

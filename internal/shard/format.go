@@ -3,7 +3,9 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"galgo/internal/disk"
 	"galgo/internal/superblock"
@@ -199,12 +201,15 @@ func checkFormatted(d disk.Disk, cfg FormatConfig) error {
 		if err != nil {
 			return err
 		}
-		if len(names) == 0 {
+		if !slices.ContainsFunc(names, isLogFile) {
 			return fmt.Errorf("%w: %s has no files; restore it, or rebuild this replica from its peers", ErrLogLost, dir)
 		}
 	}
 	return nil
 }
+
+// isLogFile tells a file of a log from what was being made when the node stopped.
+func isLogFile(name string) bool { return strings.HasSuffix(name, ".wal") }
 
 // namesIn lists a directory; one that does not exist is empty.
 func namesIn(d disk.Disk, dir string) ([]string, error) {
