@@ -15,6 +15,10 @@ const batchBytesMax = 16 << 20
 // retryTicksMax bounds the wait between attempts to write to a full disk.
 const retryTicksMax = 100
 
+// failuresMax is how often in a row the next file of the log may fail to be made for
+// another reason than a full disk, which may last. That is about a minute.
+const failuresMax = 60
+
 // feeder is group commit: everything that the groups of a shard want durable
 // while one write is under way goes into the next, with one sync for all. There
 // is no timer; batches grow with the time that the disk takes.
@@ -33,7 +37,7 @@ type feeder struct {
 	tight    bool // there was no room for another file: a checkpoint would free some
 	unmarked bool // something was written that no later record witnesses
 	idle     int  // ticks since the last write
-	noSpace  int  // attempts in a row that found the disk full
+	failures int  // writes in a row of which nothing was written, for want of a file
 	pause    int  // ticks until the next attempt
 }
 
@@ -63,8 +67,9 @@ func (f *feeder) urgent(rec wal.Record, done func()) {
 // no room, and what makes some may wait for it: so it is urgent.
 func (f *feeder) synced(done func()) { f.urgent(wal.Record{}, done) }
 
-// full reports that the disk has no room: nothing new should be given an op.
-func (f *feeder) full() bool { return f.noSpace > 0 }
+// full reports that the disk has no room, or gives no file: nothing new should be
+// given an op.
+func (f *feeder) full() bool { return f.failures > 0 }
 
 // idling reports that nothing waits for a write and none is under way.
 func (f *feeder) idling() bool { return !f.busy && len(f.waiting) == 0 && len(f.first) == 0 }
@@ -106,26 +111,23 @@ func (f *feeder) batch() (n int, sync bool) {
 }
 
 // written takes the completion of a write of so many urgent and n other records.
-// Only a full disk is worth another attempt: nothing of the batch is readable
-// then. After any other failure no later success could prove what this one lost
-// (design rule 4).
+// Only if the next file could not be made another attempt is worth it: nothing was
+// written then. After any other failure no later success could prove what this one
+// lost (design rule 4).
 func (f *feeder) written(urgent, n int, err error) {
 	f.busy = false
 	switch {
 	case err == nil:
 		if n > 0 || len(f.waiting) == 0 {
-			f.noSpace = 0
+			f.failures = 0
 		}
 		f.unmarked = true
 		f.spare(n)
-	case errors.Is(err, disk.ErrNoSpace) && !errors.Is(err, wal.ErrPoisoned):
-		if f.noSpace++; f.noSpace == 1 {
-			f.note("the disk is full: the log takes nothing until there is room", "err", err)
-		}
-		f.pause = min(1<<min(f.noSpace, 7), retryTicksMax)
+	case errors.Is(err, wal.ErrPoisoned):
+		f.fail(err)
 		return
 	default:
-		f.fail(err)
+		f.refused(err)
 		return
 	}
 	done := make([]func(), 0, urgent+n)
@@ -134,6 +136,19 @@ func (f *feeder) written(urgent, n int, err error) {
 	for _, d := range done {
 		d()
 	}
+}
+
+// refused has the same batch tried again after a pause.
+func (f *feeder) refused(err error) {
+	full := errors.Is(err, disk.ErrNoSpace)
+	if f.failures++; f.failures > failuresMax && !full {
+		f.fail(err)
+		return
+	}
+	if f.failures == 1 {
+		f.note("the log takes nothing until it can make its next file", "full", full, "err", err)
+	}
+	f.pause = min(1<<min(f.failures, 7), retryTicksMax)
 }
 
 // finished takes the first n jobs away and adds what they want called to done.
@@ -160,7 +175,7 @@ func (f *feeder) spare(n int) {
 	f.sparing, f.fed = true, 0
 	f.exec.Go(LaneCheckpoint, func() error { return f.log.EnsureSpare(1) }, func(err error) {
 		f.sparing = false
-		f.tight = errors.Is(err, disk.ErrNoSpace)
+		f.tight = errors.Is(err, disk.ErrNoSpace) && !errors.Is(err, wal.ErrPoisoned)
 		f.marked(err)
 	})
 }
@@ -193,9 +208,10 @@ func (f *feeder) mark() {
 	})
 }
 
-// marked takes the end of work beside the writes: a full disk is no harm there.
+// marked takes the end of work beside the writes: what was not done there does no
+// harm, and the writes will meet what is in the way.
 func (f *feeder) marked(err error) {
-	if err != nil && (!errors.Is(err, disk.ErrNoSpace) || errors.Is(err, wal.ErrPoisoned)) {
+	if errors.Is(err, wal.ErrPoisoned) {
 		f.fail(err)
 	}
 }

@@ -202,6 +202,27 @@ func TestFullDiskIsTriedAgain(t *testing.T) {
 	}
 }
 
+// Want of a file for another reason passes, or it ends the node: it need not last.
+func TestWantOfAFileIsTriedForAWhile(t *testing.T) {
+	for _, times := range []int{1, failuresMax, failuresMax + 1} {
+		d := memdisk.New(memdisk.Options{})
+		f, exec := newFeeder(t, d)
+		var failure error
+		f.fail = func(err error) { failure = err }
+		done := false
+		f.prepare(chain(1, 70<<10)[0], true, func() { done = true }) // needs a file of its own
+		d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpCreate, Times: times})
+		for !done && failure == nil {
+			f.flush()
+			exec.runAll()
+			f.tick()
+		}
+		if done != (times <= failuresMax) {
+			t.Errorf("%d failures: done %v, %v", times, done, failure)
+		}
+	}
+}
+
 // After a failed sync no later one proves anything: the node has to stop.
 func TestFailedSyncIsFatal(t *testing.T) {
 	d := memdisk.New(memdisk.Options{})
