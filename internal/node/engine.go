@@ -34,6 +34,7 @@ type engine struct {
 	view   atomic.Pointer[metadata.View]
 	commit atomic.Uint64
 	stats  sync.Map // group id -> *partition.Stats
+	files  *partition.Files
 
 	durable bool // partition.durability: what a topic gets that does not say
 	roster  wire.ClusterMetadata

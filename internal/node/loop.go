@@ -67,6 +67,7 @@ func (l *loop) run(ctx context.Context, d driver) error {
 			f()
 		}
 		d.Turn()
+		clear(batch) // an idle loop keeps no request alive
 		spare = batch
 		if !armed && d.Ticking() {
 			tick.Reset(tickInterval)
@@ -94,6 +95,7 @@ func (l *loop) runLane(ctx context.Context, lane int) error {
 			}
 			f()
 		}
+		clear(batch)
 		spare = batch
 	}
 }

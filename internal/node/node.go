@@ -47,6 +47,8 @@ type Node struct {
 	edge   *edge.Server
 	tcp    net.Listener
 
+	files fileShares
+
 	fatal context.CancelCauseFunc
 }
 
@@ -96,8 +98,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	return errors.Join(err, n.stop(work, fatal, lanes, loops))
 }
 
-// start runs the shards' loops and lanes. Lanes end after the loops: what a loop
-// has given to its lanes is finished.
+// start runs the shards' loops and lanes. A job that a lane has begun is finished;
+// what it has not begun when the node stops is recovered at the next start.
 func (n *Node) start(work context.Context) (lanes, loops *errgroup.Group) {
 	lanes, loops = new(errgroup.Group), new(errgroup.Group)
 	run := func(l *loop, d driver) {
@@ -113,9 +115,16 @@ func (n *Node) start(work context.Context) (lanes, loops *errgroup.Group) {
 	return lanes, loops
 }
 
-// serve opens the listeners and serves until ctx ends or the node fails.
+// serve opens the listeners and serves until ctx ends or the node fails; which of
+// them it was, stop finds out.
 func (n *Node) serve(ctx, work context.Context, ready func(*Node)) error {
-	if err := n.bootstrap(work); err != nil {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(work, stop)()
+	if err := n.bootstrap(ctx); err != nil {
+		if ctx.Err() != nil { // it may have waited for room on the disk
+			return nil
+		}
 		return err
 	}
 	listener, err := net.Listen("tcp", n.cfg.ListenTCP())
@@ -127,13 +136,10 @@ func (n *Node) serve(ctx, work context.Context, ready func(*Node)) error {
 		listener.Close()
 		return err
 	}
-	serving, stop := context.WithCancel(ctx)
-	defer stop()
-	defer context.AfterFunc(work, stop)()
 	if ready != nil {
 		ready(n)
 	}
-	return n.edge.Serve(serving, listener)
+	return n.edge.Serve(ctx, listener)
 }
 
 // Addr is the address that clients connect to.
@@ -199,4 +205,4 @@ func (n *Node) drain(ctx context.Context) {
 // wallClock is the node's clock.
 type wallClock struct{}
 
-func (wallClock) Now() uint64 { return uint64(time.Now().UnixMicro()) }
+func (wallClock) Now() uint64 { return uint64(max(0, time.Now().UnixMicro())) }

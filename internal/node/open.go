@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"time"
 
 	"galgo"
@@ -24,9 +25,6 @@ import (
 	"galgo/internal/wire"
 )
 
-// filesOpen bounds the segment files that stay open between uses.
-const filesOpen = 512
-
 // tailsBytes bounds the batches that all partitions together keep in memory.
 const tailsBytes = 256 << 20
 
@@ -37,14 +35,27 @@ const walSpares = 2
 // frees, so that in the long run no file is made.
 func spares(c config.WAL) int { return int(c.Limit/c.FileSize) + 2 }
 
-// openDirectory opens the data directory, emptied first if that was asked for.
+// openDirectory opens the data directory, and empties it if that was asked for: not
+// before it is locked, as another server may be running on it.
 func openDirectory(c config.Config) (*disk.OS, error) {
-	if c.Fresh {
-		if err := os.RemoveAll(c.System.Path); err != nil {
-			return nil, fmt.Errorf("--fresh: remove %s: %w", c.System.Path, err)
+	d, err := disk.OpenOS(c.System.Path)
+	if err != nil || !c.Fresh {
+		return d, err
+	}
+	if err := emptyDirectory(d.Dir()); err != nil {
+		return nil, errors.Join(fmt.Errorf("--fresh: %w", err), d.Close())
+	}
+	return d, nil
+}
+
+func emptyDirectory(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Name() != disk.LockName {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}
-	return disk.OpenOS(c.System.Path)
+	return err
 }
 
 // recover brings the shards to where the data directory says they were.
@@ -52,8 +63,9 @@ func (n *Node) recover(d disk.Disk, version string) error {
 	if n.cfg.Cluster.Enabled && len(n.cfg.Cluster.Nodes) != 1 {
 		return errors.New("cluster.nodes: this version of galgo runs as a single node; leave one node in the roster, or set cluster.enabled to false")
 	}
+	n.files = shareFiles(filesAllowed(), n.cfg.Limits.Connections)
 	e, err := openEngine(d, engineOptions{
-		config: n.cfg, clock: wallClock{}, random: randomUint64, tails: tailsBytes, fail: n.fail, note: n.note,
+		config: n.cfg, clock: wallClock{}, random: randomUint64, tails: tailsBytes, files: n.files.segments, fail: n.fail, note: n.note,
 		loop: func() Loop {
 			l := newLoop()
 			n.loops = append(n.loops, l)
@@ -75,6 +87,7 @@ type engineOptions struct {
 	clock  shard.Clock
 	random func() uint64
 	tails  int64       // bytes of batches that all partitions together keep in memory
+	files  int         // segment files that stay open between uses
 	loop   func() Loop // makes one; the first is for the metadata, then one a shard
 	fail   func(error)
 	note   func(string, ...any)
@@ -94,16 +107,15 @@ func openEngine(d disk.Disk, o engineOptions) (*engine, error) {
 	if err := shard.Format(d, format); err != nil {
 		return nil, err
 	}
-	e := &engine{durable: c.Partition.Durability != config.DurabilityMemory}
+	e := &engine{durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.files)}
 	if err := e.openMetadata(d, cluster, o); err != nil {
 		return nil, err
 	}
 	view := e.View()
 	named := func(id vsr.GroupID) bool { _, ok := view.PartitionOf(uint64(id)); return ok }
 	err := shard.SweepGroups(d, named, view.GroupsIssued(), o.note)
-	files := partition.NewFiles(d, filesOpen)
 	for i := 0; i < c.System.Shards && err == nil; i++ {
-		err = e.openData(d, files, cluster, i, o)
+		err = e.openData(d, cluster, i, o)
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.close())
@@ -127,12 +139,12 @@ func (e *engine) openMetadata(d disk.Disk, cluster [16]byte, o engineOptions) (e
 	return err
 }
 
-func (e *engine) openData(d disk.Disk, files *partition.Files, cluster [16]byte, i int, o engineOptions) error {
+func (e *engine) openData(d disk.Disk, cluster [16]byte, i int, o engineOptions) error {
 	c, view, l := o.config, e.View(), o.loop()
 	data, err := shard.OpenData(shard.DataConfig{
 		Disk: d, Clock: o.clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replicas: 1, Pipeline: c.Partition.PrepareQueueDepth,
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.random(), WALLimit: int64(c.WAL.Limit),
-		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.tails / int64(c.System.Shards), Files: files, Fail: o.fail, Note: o.note,
+		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.tails / int64(c.System.Shards), Files: e.files, Fail: o.fail, Note: o.note,
 	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
 	if err != nil {
 		return err
@@ -194,17 +206,21 @@ func (e *engine) close() error {
 	for _, d := range e.data {
 		err = errors.Join(err, d.Close())
 	}
+	e.files.Close()
 	return err
 }
 
 func (n *Node) makeEdge(version string) error {
 	l := n.cfg.Limits
+	if n.files.connections < l.Connections {
+		n.log.Warn("fewer connections than configured: the system allows too few open files", "limits.connections", l.Connections, "connections", n.files.connections, "open files allowed", filesAllowed())
+	}
 	hasher, err := auth.NewHasher(auth.HasherOptions{Concurrency: l.LoginConcurrency})
 	if err != nil {
 		return err
 	}
 	n.edge = edge.New(edge.Options{
-		Hasher: hasher, Logger: n.log, Version: version, Connections: l.Connections,
+		Hasher: hasher, Logger: n.log, Version: version, Connections: n.files.connections,
 		FrameMax: uint32(n.cfg.MessageBus.MaxMessageSize), ByteBudget: int64(n.cfg.System.MemoryBudget),
 		InflightSends: l.RequestsPerConnection, InflightBytes: int64(l.BytesPerConnection),
 	}, n.engine)

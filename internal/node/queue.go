@@ -33,10 +33,9 @@ func (q *queue) put(f func()) bool {
 	return true
 }
 
-// take returns what waits, in the order in which it was put, and reuses spare
-// for what comes next.
+// take returns what waits, in the order in which it was put, and reuses spare,
+// which the caller has cleared, for what comes next.
 func (q *queue) take(spare []func()) []func() {
-	clear(spare)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	taken := q.waiting
