@@ -150,7 +150,7 @@ type Core struct {
 	barrier              Op // reads wait for it after a restart
 
 	peers    []peer
-	now      uint64 // ticks since New
+	now      uint64 // ticks since New, from 1: 0 is never
 	clocks   clocks
 	election election
 	target   *target
@@ -180,7 +180,7 @@ func New(cfg Config, r Recovered) *Core {
 	c := &Core{
 		cfg: cfg, quorums: QuorumsOf(cfg.Replicas), timing: cfg.Timing.complete(),
 		view: r.State.View, logView: r.State.LogView, doubt: r.State.Doubt, durable: r.State,
-		log: newLog(r, 1<<cfg.Replica), commitMax: r.Commit, commitOut: r.Commit, verified: r.Commit,
+		log: newLog(r, 1<<cfg.Replica), now: 1, commitMax: r.Commit, commitOut: r.Commit, verified: r.Commit,
 		checkpoint: r.Checkpoint,
 	}
 	if n := len(r.Suffix); n > 0 {

@@ -101,6 +101,9 @@ func (c *Core) knows(from uint8, boot uint64) bool {
 	if boot < p.boot {
 		return false
 	}
+	if p.boot == 0 {
+		p.boot = boot // the first that is heard: there is nothing to unsay
+	}
 	if boot > p.boot {
 		p.boot, p.installed, p.suspectAt = boot, false, 0
 		for i := range c.log.entries {

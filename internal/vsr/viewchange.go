@@ -100,8 +100,17 @@ func (c *Core) setView(v View) {
 // sayViewChange repeats what this replica has to say in its view change.
 func (c *Core) sayViewChange() {
 	c.broadcast(Message{Kind: MessageStartViewChange})
+	if c.election.voted {
+		c.sayVote()
+		return
+	}
 	c.tryVote()
-	if c.election.voted && c.Primary() != c.cfg.Replica {
+}
+
+// sayVote sends the vote to the primary-elect. It is made anew each time: a
+// checkpoint may have been installed since.
+func (c *Core) sayVote() {
+	if c.Primary() != c.cfg.Replica {
 		m := c.vote()
 		m.To = c.Primary()
 		c.send(m)
@@ -118,12 +127,7 @@ func (c *Core) onStartViewChange(m Message) {
 		return
 	}
 	c.election.leaving |= 1 << m.From
-	if !c.election.voted {
-		c.tryVote()
-		if c.election.voted {
-			c.sayViewChange()
-		}
-	}
+	c.tryVote()
 }
 
 // joins follows a message of a view change into its view and reports whether
@@ -155,7 +159,9 @@ func (c *Core) tryVote() {
 		own := c.vote()
 		own.From, own.View, own.LogView, own.Boot = c.cfg.Replica, c.view, c.logView, c.cfg.Boot
 		c.record(own)
+		return
 	}
+	c.sayVote()
 }
 
 // vote describes this replica's log above its commit point (§4.2 step 2): the
