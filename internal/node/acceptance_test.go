@@ -541,4 +541,106 @@ func TestRepeatAfterEviction(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// Who comes back is told whether the table still knows its requests.
+	born := func(id galgo.ClientID) uint64 {
+		r, _ := w.metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: id})
+		return r.Born
+	}
+	kept, anew := galgo.ClientID{12}, a.id
+	first := born(kept)
+	if w, err = open(t, w.disk.(*memdisk.Disk).PowerLoss(nil), c, 3, 3_000_000); err != nil {
+		t.Fatal(err)
+	}
+	if again := born(kept); first == 0 || again != first {
+		t.Errorf("an entry that was kept is told as %d, before as %d", again, first)
+	}
+	if again := born(anew); again == a.epoch || again <= first {
+		t.Errorf("an entry that was evicted is told as %d, before as %d", again, a.epoch)
+	}
+}
+
+// Nothing is answered, and nothing can be read, before the log holds it: logins,
+// operations, sends and offsets wait for the write, each of them.
+func TestNothingShowsBeforeItIsDurable(t *testing.T) {
+	w, c := begun(t, healthy(), 1)
+	if !script[4].run(w, c) { // three messages
+		t.Fatal(w.failed)
+	}
+	group := w.group("s", "t", 0)
+	answers := map[string]int{}
+	note := func(what string) { answers[what]++ }
+	w.engine.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: galgo.ClientID{7}}, func(edge.MetadataReply) { note("login") })
+	created := w.submit(c.admin, wire.OperationCreateStream, wire.CreateStreamRequest{Name: "late"}.Append(nil))
+	w.engine.Send(edge.SendRequest{Group: group, Batch: batchOf("late"), Count: 1}, func(edge.SendReply) { note("send") })
+	w.engine.StoreOffset(edge.OffsetRequest{Group: group, Kind: galgo.ConsumerSingle, Key: 2, Offset: 1}, func(edge.OffsetReply) { note("offset") })
+	var release []func()
+	for i := range w.loops {
+		w.turn(i)
+		release = append(release, w.hold(i, shard.LaneLog))
+	}
+	w.patience = 1 // no tick may mark the log
+	w.settle()
+	if got, err := w.poll(group, 0); err != nil || len(got) != 3 {
+		t.Errorf("polled %q, %v before the log holds the fourth", got, err)
+	}
+	if _, found := w.offsetOf(group, 2); found {
+		t.Error("an offset can be read that the log does not hold")
+	}
+	if _, ok := w.engine.View().Stream(galgo.NamedID("late")); ok || len(answers) != 0 || *created {
+		t.Errorf("answers %v, stream visible %v, its creation answered %v", answers, ok, *created)
+	}
+	for _, r := range release {
+		r()
+	}
+	w.settle()
+	if got, err := w.poll(group, 0); err != nil || len(got) != 4 || answers["login"] != 1 || answers["send"] != 1 || answers["offset"] != 1 || !*created {
+		t.Errorf("polled %q, %v; answers %v, creation %v", got, err, answers, *created)
+	}
+}
+
+// A session that logged out is gone, also after a restart from the log and from a
+// snapshot.
+func TestLogoutOverARestart(t *testing.T) {
+	for _, checkpoint := range []bool{false, true} {
+		d := healthy()
+		w, c := begun(t, d, 1)
+		s, _ := w.login(galgo.ClientID{5})
+		if r, ok := w.metadata(edge.MetadataRequest{Operation: wire.OperationLogout, Client: s.id, Session: s.epoch, Request: 1}); !ok || r.Outcome != edge.OutcomeReply {
+			t.Fatalf("%+v", r)
+		}
+		if checkpoint && !w.checkpoint() {
+			t.Fatal(w.failed)
+		}
+		w, err := open(t, d.PowerLoss(nil), worldConfig(), 2, 2_000_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, _ := w.call(s, wire.OperationCreateStream, wire.CreateStreamRequest{Name: "x"}.Append(nil)); r.Outcome != edge.OutcomeEvict {
+			t.Errorf("checkpoint %v: a session that logged out gets %+v", checkpoint, r)
+		}
+		if r, _ := w.call(c.admin, wire.OperationCreateStream, wire.CreateStreamRequest{Name: "x"}.Append(nil)); r.Outcome != edge.OutcomeReply {
+			t.Errorf("checkpoint %v: the other session gets %+v", checkpoint, r)
+		}
+	}
+}
+
+// A thousand clients come and go: the table stays within its setting, nobody is
+// refused, and who is still there is not evicted for those who left (PF-client-03).
+func TestAThousandClientsComeAndGo(t *testing.T) {
+	w, c := begun(t, healthy(), 1)
+	for i := range 1000 {
+		s, ok := w.login(galgo.ClientID{byte(i), byte(i >> 8), 1})
+		if !ok {
+			t.Fatalf("login %d: %v", i, w.failed)
+		}
+		if _, ok := w.metadata(edge.MetadataRequest{Operation: metadata.OperationDetach, Client: s.id, Session: s.epoch}); !ok {
+			t.Fatalf("detach %d: %v", i, w.failed)
+		}
+	}
+	if n := w.engine.View().Counts().Clients; n > 64 {
+		t.Errorf("%d sessions in a table of 64", n)
+	}
+	if !c.call(w, wire.OperationCreateStream, wire.CreateStreamRequest{Name: "still here"}.Append(nil)) {
+		t.Error("the session that stayed is gone")
+	}
 }

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"galgo/internal/snapshot"
 	"galgo/internal/vsr"
 	"galgo/internal/wal"
+	"galgo/internal/wire"
 )
 
 // The guards of docs/guards.md that no other test of this package or of the node
@@ -434,4 +436,35 @@ func TestSendsAroundAPurgeInFlight(t *testing.T) {
 	}
 	again, _ := reopened(t, disk.PowerLoss(nil), GroupSpec{ID: 1, SegmentSize: 1 << 20, Sync: true, PurgeGeneration: 1})
 	wantMessages(t, again, 1, 2)
+}
+
+// What the client table says of a request, as the client is told it (wire.md §3.8).
+func TestAnswersOfTheClientTable(t *testing.T) {
+	for _, c := range []struct {
+		kind  metadata.VerdictKind
+		op    wire.Operation
+		final bool
+		want  MetadataReply
+	}{
+		{metadata.VerdictNew, wire.OperationCreateStream, false, MetadataReply{}},
+		{metadata.VerdictNoSession, wire.OperationCreateStream, true, MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionNoSession}},
+		{metadata.VerdictFenced, wire.OperationCreateStream, true, MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionSessionTooLow}},
+		{metadata.VerdictEpochAhead, wire.OperationCreateStream, true, MetadataReply{Outcome: OutcomeDrop}},
+		{metadata.VerdictChecksumMismatch, wire.OperationCreateStream, true, MetadataReply{Outcome: OutcomeDrop}},
+		{metadata.VerdictAlreadyApplied, wire.OperationCreateStream, true,
+			MetadataReply{Outcome: OutcomeResult, Operation: wire.OperationCreateStream, Code: galgo.CodeRequestAlreadyApplied}},
+		// The token itself is shown once: a replay cannot show it again.
+		{metadata.VerdictDuplicate, wire.OperationCreateToken, true,
+			MetadataReply{Outcome: OutcomeResult, Operation: wire.OperationCreateToken, Code: galgo.CodePersonalAccessTokenAlreadyExists}},
+		{metadata.VerdictDuplicate, wire.OperationCreateStream, true, MetadataReply{Outcome: OutcomeReply, Operation: 128, Op: 5, Timestamp: 6}},
+	} {
+		v := metadata.Verdict{Kind: c.kind}
+		if c.kind == metadata.VerdictDuplicate {
+			v.Reply = &metadata.Reply{Op: 5, Timestamp: 6, Operation: wire.OperationCreateStream}
+		}
+		got, final := answerOf(v, c.op)
+		if got.Body = nil; final != c.final || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v of operation %v: %+v, final %v; want %+v, %v", c.kind, c.op, got, final, c.want, c.final)
+		}
+	}
 }
