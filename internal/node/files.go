@@ -14,14 +14,17 @@ const filesOpen = 512
 type fileShares struct {
 	connections int // of clients
 	segments    int // that stay open between uses
+	unsynced    int // partitions that hold theirs open, two each, until a checkpoint
 }
 
-// shareFiles gives clients at most half of the allowed files, segments between uses
-// an eighth. The rest is for logs, segments in use and what else a process opens.
+// shareFiles gives clients at most half of the allowed files, segments that wait for
+// their sync a quarter, and those between uses an eighth. The rest is for logs,
+// segments that are read and what else a process opens.
 func shareFiles(allowed, connections int) fileShares {
 	return fileShares{
 		connections: max(1, min(connections, allowed/2)),
 		segments:    max(1, min(filesOpen, allowed/8)),
+		unsynced:    max(1, allowed/8),
 	}
 }
 

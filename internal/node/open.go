@@ -65,7 +65,7 @@ func (n *Node) recover(d disk.Disk, version string) error {
 	}
 	n.files = shareFiles(filesAllowed(), n.cfg.Limits.Connections)
 	e, err := openEngine(d, engineOptions{
-		config: n.cfg, clock: wallClock{}, random: randomUint64, tails: tailsBytes, files: n.files.segments, fail: n.fail, note: n.note,
+		config: n.cfg, clock: wallClock{}, random: randomUint64, tails: tailsBytes, files: n.files, fail: n.fail, note: n.note,
 		loop: func() Loop {
 			l := newLoop()
 			n.loops = append(n.loops, l)
@@ -86,8 +86,8 @@ type engineOptions struct {
 	config config.Config
 	clock  shard.Clock
 	random func() uint64
-	tails  int64       // bytes of batches that all partitions together keep in memory
-	files  int         // segment files that stay open between uses
+	tails  int64 // bytes of batches that all partitions together keep in memory
+	files  fileShares
 	loop   func() Loop // makes one; the first is for the metadata, then one a shard
 	fail   func(error)
 	note   func(string, ...any)
@@ -107,7 +107,7 @@ func openEngine(d disk.Disk, o engineOptions) (*engine, error) {
 	if err := shard.Format(d, format); err != nil {
 		return nil, err
 	}
-	e := &engine{durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.files)}
+	e := &engine{durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.files.segments)}
 	if err := e.openMetadata(d, cluster, o); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,8 @@ func (e *engine) openData(d disk.Disk, cluster [16]byte, i int, o engineOptions)
 	data, err := shard.OpenData(shard.DataConfig{
 		Disk: d, Clock: o.clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replicas: 1, Pipeline: c.Partition.PrepareQueueDepth,
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.random(), WALLimit: int64(c.WAL.Limit),
-		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.tails / int64(c.System.Shards), Files: e.files, Fail: o.fail, Note: o.note,
+		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.tails / int64(c.System.Shards), Files: e.files,
+		UnsyncedMax: max(1, o.files.unsynced/c.System.Shards), Fail: o.fail, Note: o.note,
 	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
 	if err != nil {
 		return err

@@ -107,12 +107,12 @@ func TestShareFiles(t *testing.T) {
 		allowed, connections int
 		want                 fileShares
 	}{
-		{1 << 20, 8192, fileShares{8192, filesOpen}},
-		{16384, 8192, fileShares{8192, filesOpen}},
-		{4096, 8192, fileShares{2048, filesOpen}},
-		{1024, 8192, fileShares{512, 128}},
-		{1024, 10, fileShares{10, 128}},
-		{1, 8192, fileShares{1, 1}},
+		{1 << 20, 8192, fileShares{8192, filesOpen, 1 << 17}},
+		{16384, 8192, fileShares{8192, filesOpen, 2048}},
+		{4096, 8192, fileShares{2048, filesOpen, 512}},
+		{1024, 8192, fileShares{512, 128, 128}},
+		{1024, 10, fileShares{10, 128, 128}},
+		{1, 8192, fileShares{1, 1, 1}},
 	} {
 		if got := shareFiles(c.allowed, c.connections); got != c.want {
 			t.Errorf("%d files allowed, %d connections configured: %+v, want %+v", c.allowed, c.connections, got, c.want)

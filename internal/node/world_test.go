@@ -66,7 +66,7 @@ const worldTails = 4 << 20
 func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (*world, error) {
 	w := &world{t: t, disk: d, rng: rand.New(rand.NewPCG(seed, 1)), now: now, patience: 4}
 	e, err := openEngine(d, engineOptions{
-		config: c, clock: w, random: w.rng.Uint64, tails: worldTails, files: filesOpen,
+		config: c, clock: w, random: w.rng.Uint64, tails: worldTails, files: shareFiles(filesOpen, 1),
 		loop: func() Loop {
 			l := &inlineLoop{}
 			w.loops = append(w.loops, l)

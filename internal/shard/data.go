@@ -52,6 +52,9 @@ type DataConfig struct {
 	TailBytes  int
 	TailsBytes int64
 	Files      *partition.Files
+	// UnsyncedMax is how many groups may have segments written and not synced, which
+	// keeps their files open, before a checkpoint is due; 0: any number.
+	UnsyncedMax int
 
 	Fail func(error)
 	Note func(msg string, args ...any)
@@ -71,6 +74,8 @@ type Data struct {
 	ckpt    dataCheckpoint
 	jobs    int // segment jobs under way
 
+	unsynced int // groups with segments written since their last sync
+
 	resident int64     // bytes of batches that the groups hold in memory
 	holding  list.List // *dataGroup that hold any, the one written to longest ago first
 }
@@ -86,6 +91,7 @@ type dataGroup struct {
 	gone     bool // removed: completions that are still under way find this
 	pause    int  // ticks until its segments are written again
 	failures int  // in a row, of jobs on its segments
+	unsynced bool // counted in Data.unsynced
 	// anchored: the log durably holds the op that follows the newest checkpoint, or
 	// will before the write of segments that is under way begins. See writeSegments.
 	anchored bool
@@ -389,6 +395,7 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 	}
 	g.group.abandon(partition.Result{Code: galgo.CodeResourceNotFound})
 	d.release(g)
+	d.countUnsynced(g, false)
 	d.forget(g)
 	d.removeFiles(g)
 	done()

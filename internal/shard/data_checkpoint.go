@@ -54,7 +54,8 @@ func (k *dataCheckpoint) tick() {
 // maybeCheckpoint starts a checkpoint when the log has grown enough, and drives
 // the one under way.
 func (d *Data) maybeCheckpoint() {
-	due := d.ckpt.bytes > d.cfg.WALLimit || d.feed.tight && d.ckpt.bytes > d.cfg.WALFileSize || d.feed.full() && d.ckpt.bytes > 0
+	due := d.ckpt.bytes > d.cfg.WALLimit || d.feed.tight && d.ckpt.bytes > d.cfg.WALFileSize || d.feed.full() && d.ckpt.bytes > 0 ||
+		d.cfg.UnsyncedMax > 0 && d.unsynced > d.cfg.UnsyncedMax
 	if due && !d.ckpt.running && d.ckpt.pause == 0 {
 		d.Checkpoint(func(error) {})
 	}
@@ -126,6 +127,7 @@ func (d *Data) syncGroup(g *dataGroup) bool {
 			d.ckpt.err = fmt.Errorf("group %d: %w", g.spec.ID, err)
 			return
 		}
+		d.countUnsynced(g, false)
 		g.synced = groupCheckpoint{head: head, blob: j.Checkpoint().Append(nil)}
 	})
 	g.anchored = g.spec.Sync // what comes now is above this checkpoint

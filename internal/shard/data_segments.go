@@ -32,8 +32,20 @@ func (d *Data) writeSegments(g *dataGroup, force bool) bool {
 	if j == nil {
 		return false
 	}
+	d.countUnsynced(g, true)
 	d.runAnchored(g, j.Run, func(err error) { g.machine.WriteDone(j, err) })
 	return true
+}
+
+// countUnsynced counts the groups whose segments are held open for a sync.
+func (d *Data) countUnsynced(g *dataGroup, unsynced bool) {
+	switch {
+	case unsynced && !g.unsynced:
+		d.unsynced++
+	case !unsynced && g.unsynced:
+		d.unsynced--
+	}
+	g.unsynced = unsynced
 }
 
 // runAnchored runs a job that writes segments. Segments may be ahead of what of the

@@ -7,6 +7,7 @@ import (
 
 	"galgo"
 	"galgo/internal/disk/memdisk"
+	"galgo/internal/partition"
 	"galgo/internal/vsr"
 	"galgo/internal/wire"
 )
@@ -147,6 +148,31 @@ func TestMemoryIsBoundedWhileSegmentsAreRefused(t *testing.T) {
 	drive(d, exec)
 	if d.resident > d.cfg.TailsBytes {
 		t.Errorf("%d bytes in memory with a disk that writes, the bound is %d", d.resident, d.cfg.TailsBytes)
+	}
+}
+
+// Groups that are written to in turn do not keep their files open without bound.
+func TestUnsyncedGroupsAreBounded(t *testing.T) {
+	const most = 10
+	disk := memdisk.New(memdisk.Options{})
+	files := partition.NewFiles(disk, 1)
+	d, exec := newData(t, disk, func(c *DataConfig) { c.Files, c.UnsyncedMax = files, most })
+	for id := vsr.GroupID(1); id <= 100; id++ {
+		s := spec(id)
+		s.MessagesToSave = 1
+		d.Create(s)
+		d.store(id, 10)
+		drive(d, exec)
+		if id%7 == 0 {
+			d.Remove(id, func() {})
+			drive(d, exec)
+		}
+		if inUse, _ := files.Open(); inUse > 2*(most+1) {
+			t.Fatalf("%d segment files in use after %d groups, the bound is %d groups", inUse, id, most)
+		}
+	}
+	if d.unsynced > most || d.ckpt.number == 0 {
+		t.Errorf("%d groups unsynced after checkpoint %d", d.unsynced, d.ckpt.number)
 	}
 }
 
