@@ -92,10 +92,12 @@ func (c *Core) onPrepare(m Message) {
 		if p.Op <= c.log.held {
 			c.ack()
 		}
-	case c.mayExtend() && c.target == nil && p.Op == c.log.head+1:
+	case c.mayExtend() && p.Op == c.log.head+1:
 		if p.Parent == c.log.headIdentity && c.backupRoom() {
 			c.append(p)
 			c.verified = p.Op
+			c.join() // it may be what closes a gap
+			c.fill()
 		}
 	default:
 		c.extendTarget(p)

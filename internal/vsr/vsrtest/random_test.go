@@ -17,7 +17,7 @@ var (
 )
 
 // seedsUsual keeps the test to a few seconds.
-const seedsUsual = 250
+const seedsUsual = 150
 
 // TestRandomSchedules plays schedules with every fault that a group must survive,
 // then heals everything and wants all replicas to agree within a bounded time.

@@ -1,0 +1,85 @@
+package vsrtest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"galgo/internal/vsr"
+)
+
+// links plays a cluster with some links cut: within a bounded time the others
+// commit again, views do not run away, and with the links back all agree.
+func links(t *testing.T, n int, cut string, spared func(i int) bool) {
+	t.Helper()
+	var s Script
+	playAll(t, &s, fmt.Sprintf("new n=%d\npropose 0 a\nsettle\n%s\nrun 200", n, cut))
+	before := s.cluster.checks.highest
+	proposed := false
+	for range 100 {
+		for i := range n {
+			if spared(i) && s.cluster.replicas[i].core.IsPrimary() {
+				proposed = s.cluster.Propose(uint8(i), "b") == nil || proposed
+			}
+		}
+		playAll(t, &s, "run 1")
+	}
+	if !proposed || s.cluster.checks.highest <= before {
+		t.Errorf("n=%d %s: nothing is committed after 300 ticks (proposed: %t)\n%s", n, cut, proposed, playAll(t, &s, "show"))
+	}
+	playAll(t, &s, "run 1000")
+	for i := range n {
+		if v := s.cluster.replicas[i].core.View().View; v > vsr.View(2*n) {
+			t.Errorf("n=%d %s: replica %d is in view %d after 1300 ticks", n, cut, i, v)
+		}
+	}
+	playAll(t, &s, "heal\nrun 300")
+	for i := range n {
+		if r := s.cluster.replicas[i]; r.core.CommitMin() != s.cluster.checks.highest {
+			t.Errorf("n=%d %s: after healing\n%s", n, cut, playAll(t, &s, "show"))
+			return
+		}
+	}
+}
+
+// PF-consensus-08: a replica that can send but not receive, and the reverse.
+func TestOneWayLinks(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		for i := range n {
+			var deaf, mute []string
+			for j := range n {
+				if j != i {
+					deaf = append(deaf, fmt.Sprintf("%d>%d", j, i))
+					mute = append(mute, fmt.Sprintf("%d>%d", i, j))
+				}
+			}
+			others := func(j int) bool { return j != i }
+			links(t, n, "cut "+strings.Join(deaf, " "), others)
+			links(t, n, "cut "+strings.Join(mute, " "), others)
+		}
+	}
+}
+
+// PF-consensus-09: one link is cut, for each pair.
+func TestOneLinkCut(t *testing.T) {
+	for _, n := range []int{3, 5} {
+		for i := range n {
+			for j := range i {
+				links(t, n, fmt.Sprintf("cut %d-%d", j, i), func(int) bool { return true })
+			}
+		}
+	}
+}
+
+// S-05: a survivor that cannot write its state record leads nothing, and does
+// not drive the views on.
+func TestSurvivorThatCannotWriteItsState(t *testing.T) {
+	var s Script
+	seen := playAll(t, &s, "new n=3\npropose 0 a\nsettle\nfail-state 2\ncrash 0\nrun 800\nshow")
+	wantUnseen(t, seen, "primary")
+	if v := s.cluster.replicas[1].core.View().View; v > 40 {
+		t.Errorf("view %d after 800 ticks", v)
+	}
+	seen = playAll(t, &s, "mend 2\nrun 200\nshow")
+	wantSeen(t, seen, "primary")
+}
