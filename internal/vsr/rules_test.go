@@ -1,0 +1,313 @@
+package vsr
+
+import "testing"
+
+// after seals an op of the test group behind another.
+func after(before *Prepare, view View, name string) *Prepare {
+	p := &Prepare{Header: Header{Group: 7, Incarnation: 3, Op: 1, Timestamp: 1, View: view, Operation: 160}, Body: []byte(name)}
+	if before != nil {
+		p.Op, p.Parent, p.Timestamp = before.Op+1, before.Identity, before.Timestamp+1
+	}
+	p.Seal()
+	return p
+}
+
+// told is a message of another replica in its first life.
+func told(kind MessageKind, from uint8, view View) Message {
+	return Message{Kind: kind, From: from, Group: 7, Incarnation: 3, Boot: 1, View: view, LogView: view}
+}
+
+// startView announces a log, of which the first commit ops are committed.
+func startView(from uint8, view View, commit int, log ...*Prepare) Message {
+	m := told(MessageStartView, from, view)
+	m.Commit = Op(commit)
+	for i, p := range log {
+		if i < commit {
+			m.CommitIdentity = p.Identity
+		} else {
+			m.Headers = append(m.Headers, p.Header)
+		}
+		m.Op, m.Identity = p.Op, p.Identity
+	}
+	return m
+}
+
+func carrying(m Message, p *Prepare) Message {
+	m.Op, m.Identity, m.Prepare = p.Op, p.Identity, p
+	return m
+}
+
+// The race of the same op twice: it is appended, cut, and appended again, and the
+// completion of the first append comes after the cut. What the disk holds by then
+// is nothing.
+func TestCompletionOfAnAppendThatWasCut(t *testing.T) {
+	c := fresh(1, 3)
+	a := after(nil, 0, "a")
+	x := after(a, 0, "x")
+	for _, p := range []*Prepare{a, x} {
+		c.Step(carrying(told(MessagePrepare, 0, 0), p))
+	}
+	c.Ready()
+	c.AppendDone(1, a.Identity)
+	c.truncate(1)
+	c.append(x)
+	c.verified = 2
+	r := c.Ready()
+	if r.Truncate == nil || *r.Truncate != 1 || len(r.Append) != 1 {
+		t.Fatalf("truncate %v, %d appends; want 1 and x again", r.Truncate, len(r.Append))
+	}
+	c.AppendDone(2, x.Identity)
+	if c.log.held != 1 {
+		t.Fatalf("held %d after the completion of the append that was cut, want 1", c.log.held)
+	}
+	c.AppendDone(2, x.Identity)
+	if c.log.held != 2 {
+		t.Fatalf("held %d after the second completion, want 2", c.log.held)
+	}
+}
+
+// A truncation before the host took the append: it never sees it.
+func TestCutBeforeItWasHandedOut(t *testing.T) {
+	c := fresh(1, 3)
+	a := after(nil, 0, "a")
+	x := after(a, 0, "x")
+	c.append(a)
+	c.append(x)
+	c.truncate(1)
+	b := after(a, 1, "b")
+	c.append(b)
+	r := c.Ready()
+	if len(r.Append) != 2 || r.Append[0] != a || r.Append[1] != b || *r.Truncate != 1 {
+		t.Fatalf("truncate %v, append %v; want 1, then a and b", r.Truncate, r.Append)
+	}
+	c.AppendDone(2, b.Identity)
+	c.AppendDone(1, a.Identity)
+	if c.log.held != 2 {
+		t.Fatalf("held %d, want 2", c.log.held)
+	}
+}
+
+// An op that the view sealed waits until log_view = view is durable.
+func TestOwnOpsWaitForTheInstall(t *testing.T) {
+	c := fresh(2, 3)
+	a := after(nil, 0, "a")
+	b := after(a, 1, "b")
+	c.Step(startView(1, 1, 0, a))
+	c.Step(carrying(told(MessagePrepare, 1, 1), b))
+	c.StateDurable(State{View: 1})
+	c.Step(carrying(told(MessageRepairPrepare, 1, 1), a))
+	if r := c.Ready(); len(r.Append) != 1 || r.Append[0].Op != 1 || r.Persist != nil {
+		t.Fatalf("appends %v, persists %v; want op 1 of the announced log alone", r.Append, r.Persist)
+	}
+	c.AppendDone(1, a.Identity)
+	if r := c.Ready(); len(r.Append) != 0 || r.Persist == nil || r.Persist.LogView != 1 || len(r.Send) != 0 {
+		t.Fatalf("installed: appends %v, persists %v, sends %v; want log_view 1 first", r.Append, r.Persist, r.Send)
+	}
+	c.StateDurable(State{View: 1, LogView: 1})
+	if r := c.Ready(); len(r.Append) != 1 || r.Append[0].Op != 2 {
+		t.Fatalf("log_view is durable: appends %v, want op 2", r.Append)
+	}
+}
+
+// O-7: what a replica acknowledged in an earlier life counts as unsaid as soon as
+// a later life is heard of.
+func TestAcknowledgementsOfAnEarlierLifeAreUnsaid(t *testing.T) {
+	c := fresh(0, 3)
+	op, id := propose(t, c, "a")
+	ok := told(MessagePrepareOk, 1, 0)
+	ok.Op, ok.Identity = op, id
+	c.Step(ok)
+	question := told(MessageRequestStartView, 1, 0)
+	question.Boot, question.Doubt = 2, DoubtAll
+	c.Step(question)
+	c.AppendDone(op, id)
+	if c.CommitMax() != 0 {
+		t.Fatal("committed on an acknowledgement whose disk is gone")
+	}
+	c.Step(ok)
+	if c.CommitMax() != 0 {
+		t.Fatal("committed on a late acknowledgement of an earlier life")
+	}
+	ok.Boot = 2
+	c.Step(ok)
+	if c.CommitMax() != 1 {
+		t.Fatal("not committed on an acknowledgement of the present life")
+	}
+}
+
+// The votes of a primary-elect, with one of a life that another voter knows to be
+// over.
+func TestPrimaryElectDropsVotesOfEarlierLives(t *testing.T) {
+	c := fresh(0, 5)
+	c.enterViewChange(5)
+	c.StateDurable(State{View: 5})
+	for i := uint8(1); i < 4; i++ {
+		c.Step(told(MessageStartViewChange, i, 5))
+	}
+	old, voter := told(MessageDoViewChange, 1, 5), told(MessageDoViewChange, 2, 5)
+	old.LogView, voter.LogView = 0, 0
+	voter.Boots = []uint64{1, 2, 1, 1, 1}
+	c.Step(old)
+	c.Step(voter)
+	if c.election.merged {
+		t.Fatal("a view is decided with the vote of a life that is over")
+	}
+	third := told(MessageDoViewChange, 3, 5)
+	third.LogView = 0
+	c.Step(third)
+	if !c.election.merged {
+		t.Fatalf("no view with three good votes of five: outcome %d", c.election.outcome)
+	}
+}
+
+func replacedOfFive() *Core {
+	return New(config(4, 5), Recovered{State: State{Doubt: DoubtAll}})
+}
+
+// O-8: a replaced replica adopts a view when a view-change quorum of others told
+// it theirs, in this life, and it is the latest.
+func TestReplacedReplicaWaitsForAQuorumOfAnswers(t *testing.T) {
+	answer := func(from uint8, view View) Message {
+		m := told(MessagePresentView, from, view)
+		m.Echo = 1
+		return m
+	}
+	start := startView(0, 0, 0)
+	start.Echo = 1
+	old := answer(3, 0)
+	old.Echo = 7
+
+	c := replacedOfFive()
+	for _, m := range []Message{start, answer(1, 0), old, answer(1, 0), start} {
+		if c.Step(m); c.Status() != StatusRecovering {
+			t.Fatalf("adopted a view with the answers of 0 and 1: three of others are needed")
+		}
+	}
+	c.Step(answer(2, 0))
+	if c.Step(start); c.Status() != StatusNormal {
+		t.Fatalf("%v with three answers", c.Status())
+	}
+
+	c = replacedOfFive()
+	for _, m := range []Message{answer(1, 3), answer(2, 0), start} {
+		c.Step(m)
+	}
+	if c.Status() != StatusRecovering {
+		t.Fatal("adopted view 0 though replica 1 told of view 3")
+	}
+	unasked := startView(3, 3, 0)
+	if c.Step(unasked); c.Status() != StatusRecovering {
+		t.Fatal("adopted a view that was no answer to this life")
+	}
+}
+
+// A replica in doubt acknowledges nothing, even if it has lost sight of the log
+// that it is to install.
+func TestNoAcknowledgementInDoubt(t *testing.T) {
+	c := replacedOfFive()
+	start := startView(0, 0, 0, after(nil, 0, "a"))
+	start.Echo = 1
+	c.adopt(start)
+	c.target = nil
+	beat := told(MessageCommit, 0, 0)
+	beat.Beat = 1
+	c.Step(beat)
+	for _, m := range c.Ready().Send {
+		if m.Kind == MessagePrepareOk {
+			t.Fatalf("acknowledged op %d in doubt", m.Op)
+		}
+	}
+	for range 300 {
+		c.Tick()
+	}
+	for _, m := range c.Ready().Send {
+		if m.Kind != MessageRequestStartView {
+			t.Fatalf("a replica in doubt sent %v", m.Kind)
+		}
+	}
+}
+
+// A heartbeat that comes again is no sign of life (PF-consensus-11).
+func TestRepeatedHeartbeatIsNoLife(t *testing.T) {
+	for _, c := range []struct {
+		second    uint64
+		suspected bool
+	}{{1, true}, {2, false}} {
+		core := fresh(1, 3)
+		beat := told(MessageCommit, 0, 0)
+		beat.Beat = 1
+		core.Step(beat)
+		for range 30 {
+			core.Tick()
+		}
+		beat.Beat = c.second
+		core.Step(beat)
+		for range 30 {
+			core.Tick()
+		}
+		if core.election.suspecting != c.suspected {
+			t.Errorf("beat 1, then %d: suspected %t, want %t", c.second, core.election.suspecting, c.suspected)
+		}
+	}
+}
+
+// O-1: a new primary counts its heartbeats from the start, and is heard.
+func TestHeartbeatsOfANewViewAreHeard(t *testing.T) {
+	c := fresh(2, 3)
+	beat := told(MessageCommit, 0, 0)
+	beat.Beat = 1000
+	c.Step(beat)
+	c.Step(startView(1, 1, 0))
+	for range 30 {
+		c.Tick()
+	}
+	beat = told(MessageCommit, 1, 1)
+	beat.Beat = 1
+	c.Step(beat)
+	if c.clocks.silent != 0 {
+		t.Fatalf("silent for %d ticks after the first heartbeat of view 1", c.clocks.silent)
+	}
+}
+
+// What is asked at once is bounded, on both sides.
+func TestRepairIsBounded(t *testing.T) {
+	c := fresh(1, 3)
+	log := []*Prepare{after(nil, 0, "0")}
+	for len(log) < 100 {
+		log = append(log, after(log[len(log)-1], 0, "x"))
+	}
+	c.Step(startView(0, 0, 0, log...))
+	c.Tick()
+	var asked *Message
+	for _, m := range c.Ready().Send {
+		if m.Kind == MessageRequestPrepares {
+			asked = &m
+		}
+	}
+	if asked == nil || len(asked.Refs) != RefsMax || asked.Refs[0].Op != 1 {
+		t.Fatalf("asked %v, want the first %d ops", asked, RefsMax)
+	}
+	server := fresh(2, 3)
+	many := told(MessageRequestPrepares, 1, 0)
+	many.Refs = make([]Ref, RefsMax+1)
+	server.Step(many)
+	if r := server.Ready(); len(r.Send) != 0 {
+		t.Fatalf("a request above the limit is answered: %v", r.Send)
+	}
+	for range 3 * readsMax {
+		m := told(MessageRequestHeaders, 1, 0)
+		m.Low = 0
+		server.Step(m)
+		server.read(Read{To: 1, Op: 1})
+	}
+	if r := server.Ready(); len(r.Read) != readsMax {
+		t.Fatalf("%d reads at once, limit %d", len(r.Read), readsMax)
+	}
+}
+
+// What differs from the log that is applied stops the replica.
+func TestAppliedOpThatTheViewHasOtherwise(t *testing.T) {
+	a, b := after(nil, 0, "a"), after(nil, 1, "b")
+	c := New(config(2, 3), Recovered{Head: 1, HeadIdentity: a.Identity, Commit: 1})
+	wantPanic(t, "op 1 is applied as", func() { c.Step(startView(1, 1, 1, b)) })
+}
