@@ -35,20 +35,13 @@ type dataCheckpoint struct {
 	err     error
 	done    []func(error)
 
-	failures int
-	pause    int
+	setbacks
 }
 
 // groupCheckpoint is what a table says of a group.
 type groupCheckpoint struct {
 	head vsr.Header // of the op it covers; zero op: none
 	blob []byte     // partition.Checkpoint, encoded
-}
-
-func (k *dataCheckpoint) tick() {
-	if k.pause > 0 {
-		k.pause--
-	}
 }
 
 // maybeCheckpoint starts a checkpoint when the log has grown enough, and drives
@@ -192,16 +185,15 @@ func (d *Data) checkpointDone(err error) {
 	k := &d.ckpt
 	k.running, k.writing = false, false
 	if err != nil {
-		k.failures++
-		k.pause = min(1<<min(k.failures, 7), checkpointRetryTicksMax)
+		wedged := k.failed(err)
 		if rare(k.failures) {
 			d.cfg.Note("checkpoint failed; the log grows until one succeeds", "shard", d.cfg.Shard, "attempt", k.failures, "err", err)
 		}
-		if k.failures >= checkpointFailuresMax {
+		if wedged {
 			d.cfg.Fail(fmt.Errorf("%w: %w", ErrCheckpointWedged, err))
 		}
 	} else {
-		k.failures = 0
+		k.setbacks = setbacks{}
 	}
 	done := k.done
 	k.done = nil

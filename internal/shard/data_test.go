@@ -176,6 +176,30 @@ func TestUnsyncedGroupsAreBounded(t *testing.T) {
 	}
 }
 
+// A disk that stays full does not end the node: what is there can be read, and
+// checkpoints go on when there is room.
+func TestFullDiskIsWaitedOut(t *testing.T) {
+	disk := memdisk.New(memdisk.Options{})
+	d, exec := newData(t, disk, func(c *DataConfig) { c.WALLimit = 1 })
+	d.Create(spec(1))
+	disk.Inject(memdisk.Fault{
+		Class: memdisk.NoSpace, Ops: memdisk.OpCreate, Times: memdisk.Forever, Match: func(n string) bool { return strings.Contains(n, ".ckpt") },
+	})
+	d.store(1, 10)
+	for d.ckpt.failures <= checkpointFailuresMax { // a failure of the test ends it
+		d.Tick()
+		drive(d, exec)
+	}
+	disk.ClearFaults()
+	for range checkpointRetryTicksMax {
+		d.Tick()
+		drive(d, exec)
+	}
+	if d.ckpt.number == 0 || d.ckpt.failures != 0 {
+		t.Errorf("checkpoint %d after %d failures with room again", d.ckpt.number, d.ckpt.failures)
+	}
+}
+
 // What a removed group has left in the log is freed by the next checkpoint, though
 // no group has anything new to check.
 func TestLogOfRemovedGroupsIsFreed(t *testing.T) {

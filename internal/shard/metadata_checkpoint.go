@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 
+	"galgo/internal/disk"
 	"galgo/internal/superblock"
 	"galgo/internal/vsr"
 )
@@ -11,11 +13,36 @@ import (
 const snapshotsKept = 2
 
 // Backoff of a checkpoint that failed, in ticks; and the number of failures in a
-// row after which the superblock counts as wedged and the node stops.
+// row after which the superblock counts as wedged and the node stops. A full disk is
+// no such failure: the log does not grow on it either, what is there can be read, and
+// it goes on when there is room.
 const (
 	checkpointRetryTicksMax = 100
 	checkpointFailuresMax   = 120
 )
+
+// setbacks counts the failures of a checkpoint since the last one that succeeded.
+type setbacks struct {
+	failures int // of all kinds
+	faults   int // but for want of room
+	pause    int // ticks until the next attempt
+}
+
+// failed takes note of a failure and reports whether to give up.
+func (s *setbacks) failed(err error) (wedged bool) {
+	s.failures++
+	s.pause = min(1<<min(s.failures, 7), checkpointRetryTicksMax)
+	if !errors.Is(err, disk.ErrNoSpace) {
+		s.faults++
+	}
+	return s.faults >= checkpointFailuresMax
+}
+
+func (s *setbacks) tick() {
+	if s.pause > 0 {
+		s.pause--
+	}
+}
 
 // metadataCheckpoint keeps the state of the machine in a file so that the log
 // below it can go. Three phases in one order (storage.md §6.7): the snapshot is
@@ -27,22 +54,15 @@ type metadataCheckpoint struct {
 	state superblock.State // as last written; pairing included
 	head  vsr.Header       // header of the last applied op: the commit point
 
-	op       vsr.Op // of the last complete checkpoint
-	bytes    int64  // of log since then
-	running  bool
-	failures int
-	pause    int // ticks until the next attempt
+	op      vsr.Op // of the last complete checkpoint
+	bytes   int64  // of log since then
+	running bool
+	setbacks
 }
 
 func (k *metadataCheckpoint) note(p *vsr.Prepare) {
 	k.head = p.Header
 	k.bytes += int64(len(p.Body)) + vsr.HeaderSize
-}
-
-func (k *metadataCheckpoint) tick() {
-	if k.pause > 0 {
-		k.pause--
-	}
 }
 
 // maybeCheckpoint starts one if it is due by ops or by bytes.
@@ -113,16 +133,15 @@ func (m *Metadata) checkpointDone(err error, done func(error)) {
 	k := &m.ckpt
 	k.running = false
 	if err == nil {
-		k.failures = 0
+		k.setbacks = setbacks{}
 		done(nil)
 		return
 	}
-	k.failures++
-	k.pause = min(1<<min(k.failures, 7), checkpointRetryTicksMax)
+	wedged := k.failed(err)
 	if rare(k.failures) {
 		m.cfg.Note("checkpoint failed; the log grows until one succeeds", "attempt", k.failures, "err", err)
 	}
-	if k.failures >= checkpointFailuresMax {
+	if wedged {
 		m.cfg.Fail(fmt.Errorf("%w: %w", ErrCheckpointWedged, err))
 	}
 	done(err)
