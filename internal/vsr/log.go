@@ -16,6 +16,7 @@ type log struct {
 	timestamp    uint64 // µs, the highest that was ever in this log
 
 	entries []entry
+	array   []entry // entries lie in it, behind those that were applied
 	flights []flight
 }
 
@@ -85,8 +86,23 @@ func (l *log) push(p *Prepare) {
 		panic(fmt.Sprintf("vsr: group %d: op %d with parent %v does not follow op %d, %v", p.Group, p.Op, p.Parent, l.head, l.headIdentity))
 	}
 	l.head, l.headIdentity, l.timestamp = p.Op, p.Identity, max(l.timestamp, p.Timestamp)
-	l.entries = append(l.entries, entry{prepare: p, header: p.Header})
+	l.add(entry{prepare: p, header: p.Header})
 	l.flights = append(l.flights, flight{op: p.Op, identity: p.Identity})
+}
+
+// add puts an entry at the end. What was applied leaves room at the front of the
+// array, which is used before a larger one is made.
+func (l *log) add(e entry) {
+	if n := len(l.entries); n == cap(l.entries) {
+		if cap(l.array) < 2*n+1 {
+			l.array = make([]entry, 0, 2*n+windowMax/4)
+		}
+		l.array = l.array[:cap(l.array)]
+		copy(l.array, l.entries)
+		clear(l.array[n:])
+		l.entries = l.array[:n]
+	}
+	l.entries = append(l.entries, e)
 }
 
 // done takes the completion of an append and reports whether the entry at op is
@@ -129,9 +145,8 @@ func (l *log) cut(op Op) {
 func (l *log) applied(op Op) {
 	l.baseIdentity, _ = l.identity(op)
 	n := int(op - l.base)
-	kept := copy(l.entries, l.entries[n:])
-	clear(l.entries[kept:])
-	l.entries = l.entries[:kept]
+	clear(l.entries[:n])
+	l.entries = l.entries[n:]
 	l.base = op
 }
 

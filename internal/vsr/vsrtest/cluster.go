@@ -49,7 +49,7 @@ type Cluster struct {
 	checks   checks
 	events   []string // since the last command
 	quiet    bool     // keep no events
-	pick     func(n int) int
+	frames   bool     // messages go through their bytes
 }
 
 // New returns a cluster of n fresh replicas.
@@ -163,8 +163,23 @@ func (c *Cluster) post(r *replica, m vsr.Message) {
 		return
 	}
 	c.sent++
+	if c.frames {
+		m = c.framed(m)
+	}
 	c.net = append(c.net, packet{m, c.sent})
 	c.eventf("%s", c.messageString(m))
+}
+
+// framed sends a message through its bytes. Whatever a core can say must be
+// readable (PF-consensus-02).
+func (c *Cluster) framed(m vsr.Message) vsr.Message {
+	head, body := vsr.AppendFrame(nil, &m)
+	got, err := vsr.DecodeFrame(append(head, body...))
+	if err != nil {
+		c.checks.failf("%s: %v", c.messageString(m), err)
+		return m
+	}
+	return got
 }
 
 func (c *Cluster) apply(r *replica, committed vsr.Committed) {

@@ -83,3 +83,28 @@ func TestSurvivorThatCannotWriteItsState(t *testing.T) {
 	seen = playAll(t, &s, "mend 2\nrun 200\nshow")
 	wantSeen(t, seen, "primary")
 }
+
+// A replica misses more ops than one answer has headers for and more than its
+// window takes. It gets them from the log, or from a checkpoint and the log.
+func TestLongGap(t *testing.T) {
+	for name, checkpoint := range map[string]string{"from the log": "", "from a checkpoint": "checkpoint 0 keep=20\ncheckpoint 1"} {
+		var s Script
+		playAll(t, &s, "new n=3 pipeline=100\ncut 0-2 1-2")
+		for range 12 {
+			for range 100 {
+				if err := s.cluster.Propose(0, "x"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			playAll(t, &s, "settle\nrun 6")
+		}
+		playAll(t, &s, checkpoint)
+		playAll(t, &s, "propose 0 y z\nsettle\nheal\nrun 100")
+		if r := s.cluster.replicas[2]; r.core.CommitMin() != 1202 {
+			t.Errorf("%s: %s", name, s.cluster.show(2)[:200])
+		}
+		if installed := s.cluster.checks.installed > 0; installed != (checkpoint != "") {
+			t.Errorf("%s: a checkpoint was installed: %t", name, installed)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 
 var (
 	seeds = flag.Int("seeds", 0, "how many random schedules to play; 0 for the usual number")
+	first = flag.Int("first", 1, "the seed to begin with")
 	seed  = flag.Uint64("seed", 0, "play this schedule alone, and print it")
 	steps = flag.Int("steps", 1500, "steps of a schedule while everything may fail")
 )
@@ -36,7 +37,7 @@ func TestRandomSchedules(t *testing.T) {
 	}
 	seen := map[vsr.MessageKind]int{}
 	ops, views, installed := 0, 0, 0
-	for i := 1; i <= n; i++ {
+	for i := *first; i < *first+n; i++ {
 		s := newSchedule(uint64(i))
 		if err := s.play(*steps); err != nil {
 			t.Fatalf("seed %d: %v\nreplay: go test ./internal/vsr/vsrtest -run TestRandomSchedules -seed %d", i, err, i)
@@ -99,7 +100,7 @@ func newSchedule(seed uint64) *schedule {
 			ProbeTicks: 8, ProbeAttempts: 3, RepairTicks: 8, TransferRounds: 4,
 		},
 	})
-	c.quiet = true
+	c.quiet, c.frames = true, seed%4 == 0
 	s := &schedule{rng: rng, cluster: c, replaced: -1}
 	s.weights = [actions]int{
 		actDeliver: 300, actWrite: 100, actTick: 40 + rng.IntN(160), actPropose: 20 + rng.IntN(60), actDrop: s.some(40),

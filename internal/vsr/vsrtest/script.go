@@ -82,6 +82,7 @@ func (s *Script) command(name string, a *arguments) ([]string, error) {
 	switch name {
 	case "new":
 		s.cluster, s.delayed = New(a.number("n", 3), vsr.Config{Pipeline: a.number("pipeline", 8), Timing: timing}), nil
+		s.cluster.frames = true
 	case "propose":
 		return s.propose(a), nil
 	case "deliver":
