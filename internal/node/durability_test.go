@@ -153,6 +153,41 @@ func TestSegmentsAheadOfAnOlderLogAreNotCut(t *testing.T) {
 	}
 }
 
+// A client that repeats a request is not told that it is done before it is: what the
+// metadata have decided the shards may still have to do.
+func TestRepeatedRequestWaitsForTheShards(t *testing.T) {
+	w, c := begun(t, healthy(), 1)
+	if !sending(0, "old")(w, c) {
+		t.Fatal(w.failed)
+	}
+	answers := map[string]edge.MetadataReply{}
+	c.admin.request++
+	purge := edge.MetadataRequest{
+		Operation: wire.OperationPurgeTopic, Client: c.admin.id, Session: c.admin.epoch, Request: c.admin.request, Body: topicBody("t"),
+	}
+	w.engine.Metadata(purge, func(r edge.MetadataReply) { answers["first"] = r })
+	for len(w.loops[1].posts) == 0 { // until the metadata have decided it
+		w.turn(0)
+		w.work(0, shard.LaneLog)
+	}
+	w.engine.Metadata(purge, func(r edge.MetadataReply) { answers["repeated"] = r })
+	w.turn(0)
+	if r := answers["repeated"]; len(answers) != 1 || r.Outcome != edge.OutcomeResult || r.Code != galgo.CodeTransientNotCommitted {
+		t.Errorf("answers before the purge: %+v", answers)
+	}
+	w.settle()
+	w.engine.Metadata(purge, func(r edge.MetadataReply) { answers["again"] = r })
+	w.settle()
+	for _, when := range []string{"first", "again"} {
+		if r := answers[when]; r.Outcome != edge.OutcomeReply || r.Op != answers["first"].Op {
+			t.Errorf("%s: %+v", when, r)
+		}
+	}
+	if got, err := w.poll(w.group("s", "t", 0), 0); err != nil || len(got) != 0 {
+		t.Errorf("after the purge: %q, %v", got, err)
+	}
+}
+
 // Calls that find the disk full although they were let in before it was are
 // answered when there is room again, whatever else their groups do.
 func TestCallsThatMeetAFullDiskAreAnswered(t *testing.T) {

@@ -111,11 +111,14 @@ type metadataCall struct {
 // Submit runs a request. done is called once, on the loop.
 func (m *Metadata) Submit(req MetadataRequest, done func(MetadataReply)) {
 	req, refusal, refused := m.preflight(req)
-	if refused {
+	_, busy := m.busy[req.Client]
+	busy = busy && !req.Client.IsZero()
+	// What the table answers again may be what the node still has to do.
+	if refused && !(busy && refusal.Outcome == OutcomeReply) {
 		done(refusal)
 		return
 	}
-	if _, ok := m.busy[req.Client]; ok && !req.Client.IsZero() {
+	if busy {
 		done(MetadataReply{Outcome: OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotCommitted})
 		return
 	}
