@@ -311,3 +311,121 @@ func TestAppliedOpThatTheViewHasOtherwise(t *testing.T) {
 	c := New(config(2, 3), Recovered{Head: 1, HeadIdentity: a.Identity, Commit: 1})
 	wantPanic(t, "op 1 is applied as", func() { c.Step(startView(1, 1, 1, b)) })
 }
+
+// Acknowledgements count in the view they were given in: in another one the same
+// replica may have dropped the op meanwhile.
+func TestAcknowledgementsDoNotOutliveTheirView(t *testing.T) {
+	c := fresh(0, 5)
+	op, id := propose(t, c, "a")
+	c.AppendDone(op, id)
+	ok := func(from uint8, view View) {
+		m := told(MessagePrepareOk, from, view)
+		m.Op, m.Identity = op, id
+		c.Step(m)
+	}
+	ok(1, 0)
+	c.enterViewChange(5)
+	c.StateDurable(State{View: 5})
+	for i := uint8(1); i < 4; i++ {
+		c.Step(told(MessageStartViewChange, i, 5))
+		vote := told(MessageDoViewChange, i, 5)
+		vote.LogView = 0
+		if i < 3 {
+			c.Step(vote)
+		}
+	}
+	c.StateDurable(State{View: 5, LogView: 5})
+	if !c.IsPrimary() || c.Head() != 1 {
+		t.Fatalf("%v of view %d, head %d; want the primary of view 5 with op 1", c.Status(), c.View().View, c.Head())
+	}
+	ok(2, 5)
+	if c.CommitMax() != 0 {
+		t.Fatal("committed with an acknowledgement that was counted in view 0")
+	}
+	ok(3, 0)
+	if c.CommitMax() != 0 {
+		t.Fatal("committed with a late acknowledgement of view 0")
+	}
+	ok(3, 5)
+	if c.CommitMax() != 1 {
+		t.Fatal("not committed with three acknowledgements in view 5")
+	}
+}
+
+// A frame of a view that is over is of the past, though its sender leads again.
+func TestPreparesOfAnOlderViewAreDropped(t *testing.T) {
+	c := fresh(1, 3)
+	c.Step(startView(0, 3, 0))
+	c.StateDurable(State{View: 3})
+	c.Ready()
+	c.StateDurable(State{View: 3, LogView: 3})
+	c.Step(carrying(told(MessagePrepare, 0, 0), after(nil, 0, "old")))
+	if r := c.Ready(); c.Head() != 0 || len(r.Append) != 0 {
+		t.Fatalf("head %d: took a prepare of view 0 in view 3", c.Head())
+	}
+	beat := told(MessageCommit, 0, 0)
+	beat.Beat, beat.Commit = 9, 5
+	if c.Step(beat); c.CommitMax() != 0 {
+		t.Fatalf("commit %d from a heartbeat of view 0", c.CommitMax())
+	}
+	c.Step(carrying(told(MessagePrepare, 0, 3), after(nil, 3, "new")))
+	if c.Head() != 1 {
+		t.Fatal("did not take a prepare of view 3")
+	}
+}
+
+// Repair takes what was asked for, by identity, and headers that prove one
+// another.
+func TestRepairTakesWhatIsProven(t *testing.T) {
+	a := after(nil, 0, "a")
+	b := after(a, 0, "b")
+	d := after(b, 0, "d")
+	x := after(a, 0, "x")
+	y := after(nil, 0, "y")
+	c := fresh(2, 3)
+	c.Step(startView(1, 1, 3, a, b, d))
+	c.StateDurable(State{View: 1})
+	headers := func(log ...*Prepare) Message {
+		m := told(MessageHeaders, 1, 1)
+		for _, p := range log {
+			m.Headers = append(m.Headers, p.Header)
+			m.Op, m.Identity = p.Op, p.Identity
+		}
+		return m
+	}
+	for name, m := range map[string]Message{
+		"of another log":      headers(a, x),
+		"that leave a gap":    headers(a, d),
+		"that do not chain":   headers(y, b, d),
+		"of an earlier place": headers(a, b),
+		"without any":         headers(),
+	} {
+		if c.Step(m); c.target.joined || c.target.below != 3 {
+			t.Fatalf("took headers %s", name)
+		}
+	}
+	c.Step(headers(a, b, d))
+	if !c.target.joined {
+		t.Fatal("did not take the right headers")
+	}
+	c.Ready()
+	for _, p := range []*Prepare{x, y} {
+		c.Step(carrying(told(MessageRepairPrepare, 1, 1), p))
+	}
+	if r := c.Ready(); len(r.Append) != 0 {
+		t.Fatalf("appended %v, which is not in the log of the view", r.Append)
+	}
+	for _, p := range []*Prepare{d, a, b} {
+		c.Step(carrying(told(MessageRepairPrepare, 0, 1), p))
+	}
+	if r := c.Ready(); len(r.Append) != 3 || r.Append[0] != a || r.Append[2] != d {
+		t.Fatalf("appended %d, want a, b and d in order", len(r.Append))
+	}
+}
+
+// What was handed out to be applied is never cut.
+func TestAppliedOpsAreNotCut(t *testing.T) {
+	a := after(nil, 0, "a")
+	c := New(config(2, 3), Recovered{Head: 1, HeadIdentity: a.Identity, Commit: 1})
+	wantPanic(t, "truncation to op 0 would drop op 1", func() { c.truncate(0) })
+}

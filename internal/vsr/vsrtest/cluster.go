@@ -112,6 +112,13 @@ func (c *Cluster) replace(i uint8) {
 	c.checks.replaced(r)
 }
 
+// rot makes the log of a replica that is down unreadable from an op on. The host
+// knows that it was whole once, so it says what it cannot tell about.
+func (r *replica) rot(from vsr.Op) {
+	r.disk.state.Doubt = max(r.disk.state.Doubt, r.disk.head())
+	r.disk.log = r.disk.log[: from-r.disk.first() : from-r.disk.first()]
+}
+
 func (c *Cluster) must(i uint8, err error) {
 	if err != nil {
 		c.checks.failf("replica %d: %v", i, err)

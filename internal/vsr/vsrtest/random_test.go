@@ -36,7 +36,7 @@ func TestRandomSchedules(t *testing.T) {
 		n = seedsUsual
 	}
 	seen := map[vsr.MessageKind]int{}
-	ops, views, installed := 0, 0, 0
+	ops, views, installed, rotten := 0, 0, 0, 0
 	for i := *first; i < *first+n; i++ {
 		s := newSchedule(uint64(i))
 		if err := s.play(*steps); err != nil {
@@ -48,8 +48,9 @@ func TestRandomSchedules(t *testing.T) {
 		ops += int(s.cluster.checks.highest)
 		views += int(s.cluster.replicas[0].core.View().View)
 		installed += s.cluster.checks.installed
+		rotten += s.rotten
 	}
-	t.Logf("%d schedules: %d ops chosen, %d views, %d checkpoints installed", n, ops, views, installed)
+	t.Logf("%d schedules: %d ops chosen, %d views, %d checkpoints installed, %d logs damaged", n, ops, views, installed, rotten)
 	for k := vsr.MessageSuspect; k <= vsr.MessageHeaders; k++ {
 		if k.String() != "unknown" {
 			t.Logf("%-20v %d", k, seen[k])
@@ -62,12 +63,13 @@ func TestRandomSchedules(t *testing.T) {
 
 // schedule is a random run. Which faults it has, and how many, is drawn too.
 type schedule struct {
-	rng      *rand.Rand
-	cluster  *Cluster
-	weights  [actions]int
-	total    int
-	replaced int // replica with a new disk that has no vote yet, or -1
-	trace    []string
+	rng     *rand.Rand
+	cluster *Cluster
+	weights [actions]int
+	total   int
+	lost    int // the last replica that lost a part of its disk, or -1
+	rotten  int
+	trace   []string
 }
 
 type action int
@@ -85,6 +87,7 @@ const (
 	actHeal
 	actCheckpoint
 	actReplace
+	actRot
 	actLinkDown
 	actPower
 	actions
@@ -101,11 +104,11 @@ func newSchedule(seed uint64) *schedule {
 		},
 	})
 	c.quiet, c.frames = true, seed%4 == 0
-	s := &schedule{rng: rng, cluster: c, replaced: -1}
+	s := &schedule{rng: rng, cluster: c, lost: -1}
 	s.weights = [actions]int{
 		actDeliver: 300, actWrite: 100, actTick: 40 + rng.IntN(160), actPropose: 20 + rng.IntN(60), actDrop: s.some(40),
 		actDuplicate: s.some(20), actCrash: s.some(6), actRestart: 8, actCut: s.some(8), actHeal: 4, actCheckpoint: s.some(8),
-		actReplace: s.some(3), actLinkDown: s.some(3), actPower: s.some(2),
+		actReplace: s.some(3), actRot: s.some(4), actLinkDown: s.some(3), actPower: s.some(2),
 	}
 	for _, w := range s.weights {
 		s.total += w
@@ -184,6 +187,8 @@ func (s *schedule) step(a action) {
 		}
 	case actReplace:
 		s.replace(i)
+	case actRot:
+		s.rot(r)
 	case actLinkDown:
 		if r.core != nil {
 			r.core.LinkDown(uint8(s.rng.IntN(len(c.replicas))))
@@ -233,18 +238,29 @@ func (s *schedule) crash(r *replica) {
 	s.cluster.crash(r.id, s.rng.IntN(len(r.writes)+1), s.rng.IntN(2) == 0)
 }
 
-// replace takes a disk away. All others must be intact: a group survives the loss
-// of one copy at a time.
+// replace takes a disk away.
 func (s *schedule) replace(i uint8) {
-	c := s.cluster
-	if len(c.replicas) < 3 {
+	if s.mayLose() {
+		s.lost = int(i)
+		s.cluster.replace(i)
+	}
+}
+
+// rot makes the end of a log unreadable while its replica is down.
+func (s *schedule) rot(r *replica) {
+	low, high := max(r.disk.checkpoint.op, r.disk.freed), r.disk.head()
+	if r.core != nil || high <= low || !s.mayLose() {
 		return
 	}
-	if s.replaced >= 0 && c.replicas[s.replaced].disk.state.Doubt != 0 {
-		return
-	}
-	s.replaced = int(i)
-	c.replace(i)
+	s.lost = int(r.id)
+	s.rotten++
+	r.rot(low + 1 + vsr.Op(s.rng.IntN(int(high-low))))
+}
+
+// mayLose: a group survives the loss of one copy at a time, so the last replica
+// that lost something must have all of it again.
+func (s *schedule) mayLose() bool {
+	return len(s.cluster.replicas) >= 3 && (s.lost < 0 || s.cluster.replicas[s.lost].disk.state.Doubt == 0)
 }
 
 func (s *schedule) keep() {

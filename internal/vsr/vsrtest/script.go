@@ -154,7 +154,11 @@ func (s *Script) fault(name string, a *arguments) error {
 		c.replace(i)
 		c.start(i)
 	case "rot":
-		return s.rot(r, vsr.Op(a.number("from", 1)))
+		from := vsr.Op(a.number("from", 1))
+		if r.core != nil || r.disk.at(from) == nil {
+			return fmt.Errorf("replica %d is up, or op %d is not in its log", i, from)
+		}
+		r.rot(from)
 	case "checkpoint":
 		c.takeCheckpoint(i, vsr.Op(a.number("keep", 0)))
 	case "link-down":
@@ -270,17 +274,6 @@ func (s *Script) complete(r *replica, n int, state bool) {
 			}
 		}
 	}
-}
-
-// rot makes the log of a replica unreadable from an op on. The host knows that it
-// was whole once, so it says what it cannot tell about.
-func (s *Script) rot(r *replica, from vsr.Op) error {
-	if r.core != nil || from < r.disk.first() {
-		return fmt.Errorf("replica %d is up, or op %d is not in its log", r.id, from)
-	}
-	r.disk.state.Doubt = r.disk.head()
-	r.disk.log = r.disk.log[:from-r.disk.first()]
-	return nil
 }
 
 func split(from, to []packet, match func(vsr.Message) bool) (rest, taken []packet) {
