@@ -132,10 +132,7 @@ func (n *Node) serve(ctx, work context.Context, ready func(*Node)) error {
 		return fmt.Errorf("tcp.address: %w; is another server running?", err)
 	}
 	n.tcp = listener
-	if err := n.announce(); err != nil {
-		listener.Close()
-		return err
-	}
+	n.announce()
 	if ready != nil {
 		ready(n)
 	}

@@ -311,7 +311,7 @@ func (n *Node) internal(ctx context.Context, op wire.Operation, body []byte) err
 }
 
 // announce tells clients and whoever started the node where it can be reached.
-func (n *Node) announce() error {
+func (n *Node) announce() {
 	bound := config.Bound{TCP: n.tcp.Addr().String()}
 	roster := wire.ClusterMetadata{Name: n.cfg.ClusterName()}
 	for _, m := range n.cfg.Roster(bound, netip.Addr{}) {
@@ -322,10 +322,13 @@ func (n *Node) announce() error {
 	}
 	n.engine.roster = roster
 	if n.owned != nil {
-		if err := config.WriteCurrent(n.cfg.CurrentPath(), config.CurrentTOML(n.cfg, bound)); err != nil {
-			return err
+		path := n.cfg.CurrentPath()
+		if err := config.WriteCurrent(path, config.CurrentTOML(n.cfg, bound)); err != nil {
+			// Whoever deletes topics to make room needs a server that starts. What an
+			// earlier one has left there is not true any more.
+			n.log.Warn("the current configuration is not written; the server goes on without it", "err", err)
+			os.Remove(path)
 		}
 	}
 	n.log.Info("listening", "tcp", bound.TCP, "data", n.cfg.System.Path, "took", time.Since(processStart).Round(time.Millisecond))
-	return nil
 }

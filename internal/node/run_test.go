@@ -56,6 +56,28 @@ func TestStopWhileTheStartWaitsForRoom(t *testing.T) {
 	}
 }
 
+// A server whose disk has no room for a file that says how it is configured serves
+// all the same.
+func TestStartWithoutRoomForTheCurrentConfiguration(t *testing.T) {
+	c := runConfig()
+	c.System.Path = t.TempDir()
+	if err := os.MkdirAll(filepath.Join(c.CurrentPath()+".partial", "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(c.CurrentPath(), []byte("of another life"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := false
+	err := Run(ctx, Options{Config: c, Log: slog.New(slog.DiscardHandler), Ready: func(*Node) { served = true; cancel() }})
+	if err != nil || !served {
+		t.Errorf("served %v, %v", served, err)
+	}
+	if _, err := os.Stat(c.CurrentPath()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the configuration of another life is still there: %v", err)
+	}
+}
+
 // onMessage tells of every message that is logged.
 type onMessage struct {
 	slog.Handler
