@@ -160,8 +160,9 @@ type Core struct {
 	answers    uint32
 	answerView View
 
-	reads int // Read handed out and not answered
-	out   Ready
+	acking bool // the primary is to be told what is held
+	reads  int  // Read handed out and not answered
+	out    Ready
 }
 
 // peer is what a replica remembers of another (of itself: nothing).
@@ -237,6 +238,7 @@ func (r *Recovered) check(g GroupID) {
 // Ready returns the work that is due and forgets it: it is handed out once.
 func (c *Core) Ready() Ready {
 	c.assert()
+	c.sayAck()
 	if c.needsPersist() && !c.persisting {
 		c.persisting = true
 		s := c.state()

@@ -131,10 +131,18 @@ func (c *Core) AppendDone(op Op, id Identity) {
 	c.advance()
 }
 
-// ack tells the primary of everything that this disk holds. It vouches for the
-// whole prefix, so it names the last op before the first hole. It needs a
-// settled, durable view: without that the same op may be replaced later.
-func (c *Core) ack() {
+// ack has the primary told, with the next Ready, of everything that this disk
+// holds by then: one message for all that was completed in between.
+func (c *Core) ack() { c.acking = true }
+
+// sayAck vouches for a whole prefix, so it names the last op before the first
+// hole. It needs a settled, durable view: without that the same op may be
+// replaced later.
+func (c *Core) sayAck() {
+	if !c.acking {
+		return
+	}
+	c.acking = false
 	if !c.settled() || c.leads() || c.cfg.Replicas == 1 || c.transferring() {
 		return
 	}
@@ -156,10 +164,8 @@ func (c *Core) onPrepareOk(m Message) {
 	if e := c.log.entry(m.Op); e == nil || e.header.Identity != m.Identity {
 		return
 	}
-	for i := range c.log.entries {
-		if c.log.entries[i].header.Op <= m.Op {
-			c.log.entries[i].acks |= 1 << m.From
-		}
+	for op := m.Op; op > c.log.base && c.log.entry(op).acks&(1<<m.From) == 0; op-- {
+		c.log.entry(op).acks |= 1 << m.From
 	}
 	c.advance()
 }

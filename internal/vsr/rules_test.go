@@ -429,3 +429,138 @@ func TestAppliedOpsAreNotCut(t *testing.T) {
 	c := New(config(2, 3), Recovered{Head: 1, HeadIdentity: a.Identity, Commit: 1})
 	wantPanic(t, "truncation to op 0 would drop op 1", func() { c.truncate(0) })
 }
+
+// checkpointed drives a replica up to the offer of a checkpoint at op 9, while
+// its own log is at op 2 and op 1 is handed out and not applied yet.
+func checkpointed(t *testing.T) (*Core, Offer) {
+	t.Helper()
+	a := after(nil, 0, "a")
+	c := fresh(2, 3)
+	c.Step(carrying(told(MessagePrepare, 0, 0), a))
+	c.AppendDone(1, a.Identity)
+	beat := told(MessageCommit, 0, 0)
+	beat.Beat, beat.Commit, beat.Op, beat.Identity = 1, 9, 9, Identity{9}
+	c.Step(beat)
+	c.Tick()
+	gone := told(MessageGone, 0, 0)
+	gone.Op, gone.Low = 9, 9
+	c.Step(gone)
+	if r := c.Ready(); !c.Transferring() || len(r.Commit) != 1 {
+		t.Fatalf("transferring %t with %d ops to apply, want true with 1", c.Transferring(), len(r.Commit))
+	}
+	return c, Offer{Op: 9, Identity: Identity{9}, Timestamp: 90, Size: 3}
+}
+
+func offering(o Offer) Message {
+	m := told(MessageOffer, 0, 0)
+	m.Offer = o
+	return m
+}
+
+func transfers(c *Core) (actions []TransferAction) {
+	for _, t := range c.Ready().Transfer {
+		actions = append(actions, t.Action)
+	}
+	return actions
+}
+
+// A checkpoint replaces the state only when nothing is being applied to it.
+func TestInstallWaitsForWhatIsBeingApplied(t *testing.T) {
+	c, o := checkpointed(t)
+	c.Step(offering(o))
+	if got := transfers(c); len(got) != 1 || got[0] != TransferBegin {
+		t.Fatalf("after the offer: %v, want begin", got)
+	}
+	c.TransferStored(o, 3)
+	if got := transfers(c); len(got) != 0 {
+		t.Fatalf("while op 1 is being applied: %v, want nothing", got)
+	}
+	c.Applied(1)
+	r := c.Ready()
+	if len(r.Transfer) != 1 || r.Transfer[0].Action != TransferInstall || !r.Transfer[0].Reset {
+		t.Fatalf("after op 1: %+v, want install with a new log", r.Transfer)
+	}
+	c.TransferDone(o, true)
+	if c.CommitMin() != 9 || c.Head() != 9 || c.Transferring() {
+		t.Fatalf("installed: commit_min %d, head %d, transferring %t", c.CommitMin(), c.Head(), c.Transferring())
+	}
+}
+
+// A checkpoint that the wanted log has otherwise, or that brings nothing, is none.
+func TestOffersThatAreRefused(t *testing.T) {
+	for name, change := range map[string]func(*Offer){
+		"another identity at the head": func(o *Offer) { o.Identity = Identity{8} },
+		"nothing new":                  func(o *Offer) { o.Op = 0 },
+	} {
+		c, o := checkpointed(t)
+		change(&o)
+		c.Step(offering(o))
+		if got := transfers(c); len(got) != 0 || c.Transferring() {
+			t.Errorf("%s: %v, transferring %t; want nothing", name, got, c.Transferring())
+		}
+	}
+	c, o := checkpointed(t)
+	stranger := offering(o)
+	stranger.From = 1
+	if c.Step(stranger); len(transfers(c)) != 0 {
+		t.Error("took the offer of a replica that was not asked")
+	}
+}
+
+// Chunks are taken in order, and no other.
+func TestChunksComeInOrder(t *testing.T) {
+	c, o := checkpointed(t)
+	c.Step(offering(o))
+	c.TransferStored(o, 1) // there from an earlier attempt
+	r := c.Ready()
+	if asked := r.Send[len(r.Send)-1]; asked.Kind != MessageRequestChunk || asked.Offset != 1 || asked.Length != 2 {
+		t.Fatalf("asked for %v at %d, %d bytes; want a chunk at 1, 2 bytes", asked.Kind, asked.Offset, asked.Length)
+	}
+	chunk := func(offset uint64, data string) Message {
+		m := told(MessageChunk, 0, 0)
+		m.Offer, m.Offset, m.Data = o, offset, []byte(data)
+		return m
+	}
+	other := chunk(1, "bc")
+	other.Offer.Sum[0] = 1
+	for name, m := range map[string]Message{"of another checkpoint": other, "before": chunk(0, "a"), "behind": chunk(2, "c"), "too long": chunk(1, "bcd")} {
+		if c.Step(m); len(transfers(c)) != 0 {
+			t.Errorf("took a chunk %s", name)
+		}
+	}
+	c.Step(chunk(1, "b"))
+	c.Step(chunk(1, "b"))
+	if got := transfers(c); len(got) != 1 || got[0] != TransferWrite {
+		t.Fatalf("after a chunk and its repetition: %v, want one write", got)
+	}
+	c.TransferStored(o, 2)
+	if c.Step(chunk(2, "")); c.Transferring() {
+		t.Fatal("goes on with a source whose checkpoint is gone")
+	}
+}
+
+// A checkpoint inside the log keeps what is above it: this replica may have
+// acknowledged that.
+func TestCheckpointInsideTheLogKeepsTheRest(t *testing.T) {
+	c := fresh(2, 3)
+	log := []*Prepare{after(nil, 0, "a")}
+	for len(log) < 4 {
+		log = append(log, after(log[len(log)-1], 0, "x"))
+	}
+	for _, p := range log {
+		c.Step(carrying(told(MessagePrepare, 0, 0), p))
+		c.AppendDone(p.Op, p.Identity)
+	}
+	c.beginTransfer(0)
+	o := Offer{Op: 2, Identity: log[1].Identity, Timestamp: 2, Size: 3}
+	c.Step(offering(o))
+	c.TransferStored(o, 3)
+	r := c.Ready()
+	if len(r.Transfer) != 2 || r.Transfer[1].Action != TransferInstall || r.Transfer[1].Reset {
+		t.Fatalf("%+v, want an install that keeps the log", r.Transfer)
+	}
+	c.TransferDone(o, true)
+	if c.CommitMin() != 2 || c.Head() != 4 || c.log.held != 4 {
+		t.Fatalf("commit_min %d, held %d, head %d; want 2, 4, 4", c.CommitMin(), c.log.held, c.Head())
+	}
+}
