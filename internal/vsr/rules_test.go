@@ -564,3 +564,53 @@ func TestCheckpointInsideTheLogKeepsTheRest(t *testing.T) {
 		t.Fatalf("commit_min %d, held %d, head %d; want 2, 4, 4", c.CommitMin(), c.log.held, c.Head())
 	}
 }
+
+// A start_view that is no log, or not from the primary of its view, is none.
+func TestStartViewsThatAreRefused(t *testing.T) {
+	a := after(nil, 0, "a")
+	b := after(a, 0, "b")
+	for name, change := range map[string]func(*Message){
+		"without headers":          func(m *Message) { m.Headers = nil },
+		"with a header too few":    func(m *Message) { m.Headers = m.Headers[1:] },
+		"with another head":        func(m *Message) { m.Identity[0]++ },
+		"with another anchor":      func(m *Message) { m.CommitIdentity[0]++ },
+		"of another replica":       func(m *Message) { m.From = 0 },
+		"of an older view":         func(m *Message) { m.View = 0; m.From = 0 },
+		"of another group":         func(m *Message) { m.Group = 8 },
+		"of another incarnation":   func(m *Message) { m.Incarnation = 4 },
+		"commit point above head":  func(m *Message) { m.Commit = 3 },
+		"of a replica that is not": func(m *Message) { m.From = 4; m.View = 4 },
+	} {
+		c := fresh(2, 3)
+		if name == "of an older view" {
+			c.enterViewChange(2)
+		}
+		before := c.View().View
+		m := startView(1, 1, 0, a, b)
+		change(&m)
+		if c.Step(m); c.View().View != before || c.target != nil {
+			t.Errorf("%s: adopted view %d", name, c.View().View)
+		}
+	}
+	c := fresh(2, 3)
+	if c.Step(startView(1, 1, 0, a, b)); c.View().View != 1 {
+		t.Error("the good one is refused as well")
+	}
+}
+
+// A vote names the commit point that its own log proves, though the replica has
+// heard of a higher one (O-6): what it has there may be dead.
+func TestVoteNamesWhatItsLogProves(t *testing.T) {
+	a := after(nil, 0, "a")
+	x := after(a, 0, "x")
+	c := New(config(2, 3), Recovered{Head: 2, HeadIdentity: x.Identity, Commit: 1, Suffix: []Header{x.Header}})
+	m := startView(1, 1, 4, a, after(a, 1, "b"), after(after(a, 1, "b"), 1, "d"), after(after(after(a, 1, "b"), 1, "d"), 1, "e"))
+	c.Step(m)
+	if c.CommitMax() != 4 {
+		t.Fatalf("commit_max %d, want the announced 4", c.CommitMax())
+	}
+	c.enterViewChange(2)
+	if v := c.vote(); v.Commit != 1 || len(v.Headers) != 1 || v.Headers[0].Identity != x.Identity {
+		t.Fatalf("the vote names commit point %d with %d headers, want 1 with x above", v.Commit, len(v.Headers))
+	}
+}
