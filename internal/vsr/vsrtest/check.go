@@ -2,6 +2,7 @@ package vsrtest
 
 import (
 	"fmt"
+	"math/bits"
 
 	"galgo/internal/vsr"
 )
@@ -13,6 +14,8 @@ import (
 //   - a replica applies what its own log does not hold durably;
 //   - a message leaves that shows a view or log_view which the disk of its sender
 //     does not hold, or acknowledges what the disk does not hold;
+//   - an op that a replication quorum acknowledged in one view is replaced, also
+//     if nobody came to apply it;
 //   - two replicas commit in one view as its primary;
 //   - view or log_view goes back over a restart.
 type checks struct {
@@ -20,6 +23,8 @@ type checks struct {
 	highest   vsr.Op
 	primaries map[vsr.View]uint8
 	states    map[uint8]vsr.State
+	acks      map[ackKey]uint32             // who acknowledged, by bit
+	acked     map[vsr.View]map[uint8]vsr.Op // up to where
 	err       error
 	kinds     map[vsr.MessageKind]int
 	truncated int
@@ -29,7 +34,44 @@ type checks struct {
 func newChecks() checks {
 	return checks{
 		chosen: map[vsr.Op]vsr.Identity{}, primaries: map[vsr.View]uint8{}, states: map[uint8]vsr.State{},
-		kinds: map[vsr.MessageKind]int{},
+		kinds: map[vsr.MessageKind]int{}, acks: map[ackKey]uint32{}, acked: map[vsr.View]map[uint8]vsr.Op{},
+	}
+}
+
+type ackKey struct {
+	view     vsr.View
+	op       vsr.Op
+	identity vsr.Identity
+}
+
+// acknowledges counts acknowledgements as they leave, apart from the core. What
+// has a replication quorum of them is chosen, whether or not they arrive.
+func (k *checks) acknowledges(c *Cluster, r *replica, m vsr.Message) {
+	if k.acked[m.View] == nil {
+		k.acked[m.View] = map[uint8]vsr.Op{}
+	}
+	primary := c.replicas[int(m.View)%len(c.replicas)]
+	for op := max(k.acked[m.View][r.id], r.disk.freed) + 1; op <= m.Op; op++ {
+		id, _ := r.disk.identity(op)
+		key := ackKey{m.View, op, id}
+		k.acks[key] |= 1 << r.id
+		if held, ok := primary.disk.identity(op); ok && held == id && primary.disk.state.LogView == m.View {
+			k.acks[key] |= 1 << primary.id
+		}
+		if bits.OnesCount32(k.acks[key]) >= vsr.QuorumsOf(len(c.replicas)).Replication {
+			k.chooses(c, r, op, id)
+		}
+	}
+	k.acked[m.View][r.id] = max(k.acked[m.View][r.id], m.Op)
+}
+
+// lost: what a replica acknowledged and has not any more counts for nothing.
+func (k *checks) lost(r *replica) {
+	for key := range k.acks {
+		k.acks[key] &^= 1 << r.id
+	}
+	for _, acked := range k.acked {
+		delete(acked, r.id)
 	}
 }
 
@@ -75,7 +117,10 @@ func (k *checks) restarted(c *Cluster, r *replica, recovered vsr.Recovered) {
 	}
 }
 
-func (k *checks) replaced(r *replica) { delete(k.states, r.id) }
+func (k *checks) replaced(r *replica) {
+	delete(k.states, r.id)
+	k.lost(r)
+}
 
 func (k *checks) leaves(c *Cluster, r *replica, m vsr.Message) {
 	k.kinds[m.Kind]++
@@ -91,6 +136,7 @@ func (k *checks) leaves(c *Cluster, r *replica, m vsr.Message) {
 		if id, ok := r.disk.identity(m.Op); !ok || id != m.Identity {
 			k.failf("replica %d acknowledges %s, which its log does not hold", r.id, c.of(m.Op, m.Identity))
 		}
+		k.acknowledges(c, r, m)
 	case vsr.MessageDoViewChange, vsr.MessageStartViewChange:
 		if s.Doubt == vsr.DoubtAll {
 			k.failf("replica %d was replaced and votes: %s", r.id, c.messageString(m))

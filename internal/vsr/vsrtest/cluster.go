@@ -114,7 +114,8 @@ func (c *Cluster) replace(i uint8) {
 
 // rot makes the log of a replica that is down unreadable from an op on. The host
 // knows that it was whole once, so it says what it cannot tell about.
-func (r *replica) rot(from vsr.Op) {
+func (c *Cluster) rot(r *replica, from vsr.Op) {
+	c.checks.lost(r)
 	r.disk.state.Doubt = max(r.disk.state.Doubt, r.disk.head())
 	r.disk.log = r.disk.log[: from-r.disk.first() : from-r.disk.first()]
 }

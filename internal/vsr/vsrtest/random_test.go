@@ -254,7 +254,7 @@ func (s *schedule) rot(r *replica) {
 	}
 	s.lost = int(r.id)
 	s.rotten++
-	r.rot(low + 1 + vsr.Op(s.rng.IntN(int(high-low))))
+	s.cluster.rot(r, low+1+vsr.Op(s.rng.IntN(int(high-low))))
 }
 
 // mayLose: a group survives the loss of one copy at a time, so the last replica

@@ -158,7 +158,7 @@ func (s *Script) fault(name string, a *arguments) error {
 		if r.core != nil || r.disk.at(from) == nil {
 			return fmt.Errorf("replica %d is up, or op %d is not in its log", i, from)
 		}
-		r.rot(from)
+		c.rot(r, from)
 	case "checkpoint":
 		c.takeCheckpoint(i, vsr.Op(a.number("keep", 0)))
 	case "link-down":
