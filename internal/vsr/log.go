@@ -25,7 +25,6 @@ type entry struct {
 	prepare *Prepare // nil if it was in the log at start
 	header  Header
 	acks    uint32 // bit i: replica i holds exactly this identity durably
-	idle    int    // ticks since it was last sent
 }
 
 // flight is an append that was handed out and not acknowledged. A truncation

@@ -225,11 +225,12 @@ func (c *Core) Applied(op Op) {
 	c.fill()
 }
 
-// CheckpointDone says that everything up to op is in a durable checkpoint and
-// the log below may be freed: peers that need it must take the checkpoint.
-func (c *Core) CheckpointDone(op Op) {
-	if op > c.log.base {
-		panic(fmt.Sprintf("vsr: group %d: checkpoint of op %d, but only %d is applied", c.cfg.Group, op, c.log.base))
+// CheckpointDone says that everything up to op, which has this identity, is in a
+// durable checkpoint and the log up to there may be freed: peers that need it
+// must take the checkpoint.
+func (c *Core) CheckpointDone(op Op, id Identity) {
+	if op > c.log.base || op == c.log.base && id != c.log.baseIdentity {
+		panic(fmt.Sprintf("vsr: group %d: checkpoint of op %d, %v, but applied is op %d, %v", c.cfg.Group, op, id, c.log.base, c.log.baseIdentity))
 	}
 	c.checkpoint = max(c.checkpoint, op)
 }

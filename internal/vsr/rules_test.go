@@ -614,3 +614,77 @@ func TestVoteNamesWhatItsLogProves(t *testing.T) {
 		t.Fatalf("the vote names commit point %d with %d headers, want 1 with x above", v.Commit, len(v.Headers))
 	}
 }
+
+// Repetitions come less and less often while nothing commits, and at the first
+// rate again when something does.
+func TestRetransmissionBacksOff(t *testing.T) {
+	c := fresh(0, 3)
+	op, id := propose(t, c, "a")
+	propose(t, c, "b")
+	c.Ready()
+	repeats := func(ticks int) (n int) {
+		for range ticks {
+			for i := range c.peers {
+				c.peers[i].heardAt = c.now // it is heard all the time
+			}
+			c.Tick()
+			for _, m := range c.Ready().Send {
+				if m.Kind == MessagePrepare && m.Op == 2 {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	early, late := repeats(30), repeats(300)
+	if early < 6 || late > 2*300/20 {
+		t.Errorf("%d repetitions in 30 ticks, %d in the next 300; want at least 6, and at most %d", early, late, 2*300/20)
+	}
+	c.AppendDone(op, id)
+	ok := told(MessagePrepareOk, 1, 0)
+	ok.Op, ok.Identity = op, id
+	c.Step(ok)
+	if again := repeats(10); again == 0 {
+		t.Error("no repetition in 10 ticks after a commit")
+	}
+}
+
+// At most so many prepares are repeated at once.
+func TestRetransmissionIsBounded(t *testing.T) {
+	cfg := config(0, 3)
+	cfg.Pipeline = PipelineCeiling
+	c := New(cfg, Recovered{Fresh: true})
+	for range 100 {
+		propose(t, c, "a")
+	}
+	c.Ready()
+	most := 0
+	for range 40 {
+		c.Tick()
+		most = max(most, len(c.Ready().Send))
+	}
+	if limit := 2*retransmitMax + 2; most > limit || most < 2*retransmitMax {
+		t.Errorf("%d messages in one tick, want %d prepares and two heartbeats at most", most, 2*retransmitMax)
+	}
+}
+
+// Jitter comes from the generator that is handed in, and from nothing else.
+func TestJitterComesFromTheGenerator(t *testing.T) {
+	for _, draw := range []uint64{0, 5, 12} {
+		cfg := config(1, 3)
+		cfg.Rand = fixed(draw)
+		c := New(cfg, Recovered{Fresh: true})
+		n := 0
+		for !c.election.suspecting {
+			c.Tick()
+			n++
+		}
+		if n != 50+int(draw) {
+			t.Errorf("draw %d: the primary is suspected after %d ticks, want %d", draw, n, 50+draw)
+		}
+	}
+}
+
+type fixed uint64
+
+func (f fixed) Uint64N(n uint64) uint64 { return min(uint64(f), n-1) }

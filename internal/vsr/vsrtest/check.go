@@ -27,7 +27,6 @@ type checks struct {
 	acked     map[vsr.View]map[uint8]vsr.Op // up to where
 	err       error
 	kinds     map[vsr.MessageKind]int
-	truncated int
 	installed int
 }
 

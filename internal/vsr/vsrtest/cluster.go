@@ -227,7 +227,9 @@ func (c *Cluster) takeCheckpoint(i uint8, keep vsr.Op) {
 		r.disk.log = slices.Clone(r.disk.log[op-keep-r.disk.freed:])
 		r.disk.freed = op - keep
 	}
-	r.core.CheckpointDone(r.disk.freed)
+	if freed := r.disk.freed; freed > 0 {
+		r.core.CheckpointDone(freed, r.history[freed-1])
+	}
 	c.eventf("%d checkpoints %d, log from %d", i, op, r.disk.first())
 }
 
