@@ -95,7 +95,7 @@ const (
 
 func newSchedule(seed uint64) *schedule {
 	rng := rand.New(rand.NewPCG(seed, 0x6761_6c67_6f))
-	n := []int{3, 3, 3, 5, 5, 2, 4}[rng.IntN(7)]
+	n := []int{3, 3, 3, 5, 5, 2, 4, 6}[rng.IntN(8)]
 	c := New(n, vsr.Config{
 		Pipeline: 1 + rng.IntN(8), Rand: rng,
 		Timing: vsr.Timing{
