@@ -110,6 +110,10 @@ func newSchedule(seed uint64) *schedule {
 		actDuplicate: s.some(20), actCrash: s.some(6), actRestart: 8, actCut: s.some(8), actHeal: 4, actCheckpoint: s.some(8),
 		actReplace: s.some(3), actRot: s.some(4), actLinkDown: s.some(3), actPower: s.some(2),
 	}
+	if seed%2 == 1 { // more work and less trouble
+		s.weights[actDeliver], s.weights[actWrite] = 1500, 400
+		s.weights[actPropose] *= 6
+	}
 	for _, w := range s.weights {
 		s.total += w
 	}
