@@ -70,6 +70,9 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"replica 3 of 3":             func() { New(with(func(c *Config) { c.Replica = 3 }), Recovered{}) },
 		"commit 5 is above the head": func() { New(config(0, 3), Recovered{Head: 4, Commit: 5}) },
 		"1 headers for ops 3..4":     func() { New(config(0, 3), Recovered{Head: 4, Commit: 2, Suffix: make([]Header, 1)}) },
+		"no boot number":             func() { New(with(func(c *Config) { c.Boot = 0 }), Recovered{}) },
+		"log_view 2 is above view 1": func() { New(config(0, 3), Recovered{State: State{View: 1, LogView: 2}}) },
+		"are no chain":               func() { New(config(0, 3), Recovered{Head: 1, Suffix: make([]Header, 1)}) },
 		"reported durable":           func() { fresh(0, 3).StateDurable(State{View: 1}) },
 		"log_view 0":                 func() { fresh(0, 3).StateDurable(State{LogView: 1}) },
 		"applied op 1":               func() { New(config(0, 1), Recovered{}).Applied(1) },
@@ -336,5 +339,19 @@ func TestCommitPointIsHeardFromThePrimary(t *testing.T) {
 	c.Step(commit)
 	if c.CommitMax() != 9 {
 		t.Fatalf("commit %d after a late message, was 9", c.CommitMax())
+	}
+}
+
+// Time does not go back when the log does: what is cut was stamped all the same.
+func TestTimeOutlivesACut(t *testing.T) {
+	c := New(config(0, 1), Recovered{})
+	for _, ts := range []uint64{100, 50} { // the second as another primary stamped it
+		p := &Prepare{Header: Header{Group: 7, Incarnation: 3, Op: 1, Timestamp: ts}}
+		p.Seal()
+		c.log.push(p)
+		c.log.cut(0)
+	}
+	if got := c.NextTimestamp(0); got != 101 {
+		t.Errorf("the next timestamp is %d, want 101", got)
 	}
 }
