@@ -22,10 +22,11 @@ type host struct {
 	version string
 	data    *disk.OS // nil without a directory of its own
 	fixed   wire.Stats
+	cpu     *cpuMeter
 }
 
 func newHost(version string, data *disk.OS) *host {
-	h := &host{version: version, data: data}
+	h := &host{version: version, data: data, cpu: newCPUMeter(readCPUTimes)}
 	h.fixed = wire.Stats{
 		ProcessID: uint32(os.Getpid()), StartTime: uint64(processStart.UnixMicro()),
 		OSName: runtime.GOOS, ServerVersion: version, ServerSemver: semver(version),
@@ -61,12 +62,10 @@ func (h *host) stats() wire.Stats {
 	s := h.fixed
 	up := time.Since(processStart).Truncate(time.Second)
 	s.RunTime = uint64(up.Microseconds())
-	h.process(&s)
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) == nil {
-		unit := uint64(info.Unit)
-		s.TotalMemory, s.AvailableMemory = uint64(info.Totalram)*unit, uint64(info.Freeram+info.Bufferram)*unit
-	}
+	process(&s)
+	s.CPUUsage, s.TotalCPUUsage = h.cpu.usage()
+	memory, _ := os.ReadFile("/proc/meminfo")
+	s.TotalMemory, s.AvailableMemory = field(memory, "MemTotal:")*1024, field(memory, "MemAvailable:")*1024
 	if h.data != nil {
 		if free, total, err := h.data.Free(); err == nil {
 			s.FreeDiskSpace, s.TotalDiskSpace = free, total
@@ -76,15 +75,7 @@ func (h *host) stats() wire.Stats {
 }
 
 // process fills in what the kernel knows of this process.
-func (h *host) process(s *wire.Stats) {
-	var used unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &used) == nil {
-		cpu := time.Duration(used.Utime.Nano() + used.Stime.Nano())
-		if wall := time.Since(processStart); wall > 0 {
-			s.CPUUsage = float32(cpu.Seconds() / wall.Seconds() * 100)
-			s.TotalCPUUsage = s.CPUUsage / float32(runtime.NumCPU())
-		}
-	}
+func process(s *wire.Stats) {
 	status, _ := os.ReadFile("/proc/self/status")
 	s.MemoryUsage = field(status, "VmRSS:") * 1024
 	s.ThreadsCount = uint32(field(status, "Threads:"))
