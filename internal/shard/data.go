@@ -187,8 +187,12 @@ func (d *Data) ready(id vsr.GroupID, refuse func(galgo.Code)) (*dataGroup, bool)
 	return g, true
 }
 
+// logLimitFactor bounds the log, in multiples of the size at which a checkpoint is
+// due: one that is slow or fails must not let the log fill the disk.
+const logLimitFactor = 4
+
 func (d *Data) crowded(g *dataGroup) bool {
-	return g.machine.Stats().Figures().Unwritten > unwrittenMax || d.resident > d.cfg.TailsBytes+unwrittenMax
+	return d.ckpt.bytes > logLimitFactor*d.cfg.WALLimit || g.machine.Stats().Figures().Unwritten > unwrittenMax || d.resident > d.cfg.TailsBytes+unwrittenMax
 }
 
 // enqueue puts a call behind those that wait; a full queue refuses it.

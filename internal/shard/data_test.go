@@ -221,3 +221,35 @@ func TestLogOfRemovedGroupsIsFreed(t *testing.T) {
 		t.Errorf("%d files and %d bytes of log after a checkpoint (%v), want one and none", files, d.ckpt.bytes, done)
 	}
 }
+
+// While checkpoints fail the log grows to a bound, and no further.
+func TestLogIsBoundedWhileCheckpointsFail(t *testing.T) {
+	disk := memdisk.New(memdisk.Options{})
+	const limit = 200 << 10
+	d, exec := newData(t, disk, func(c *DataConfig) { c.WALLimit = limit })
+	d.Create(spec(1))
+	disk.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpCreate, Match: func(name string) bool { return strings.Contains(name, "checkpoint") }, Times: memdisk.Forever})
+	stored := 0
+	for range 40 {
+		answer := d.store(1, 50<<10)
+		drive(d, exec)
+		if *answer == galgo.CodeOK {
+			stored++
+		} else if *answer != galgo.CodeTransientNotAccepted {
+			t.Fatalf("answer %v, want it taken or refused for now", *answer)
+		}
+	}
+	if most := logLimitFactor*limit/(50<<10) + 2; stored > most || stored < most/2 {
+		t.Errorf("%d sends taken without a checkpoint, want at most %d", stored, most)
+	}
+	disk.ClearFaults()
+	for range 200 {
+		d.Tick()
+		drive(d, exec)
+	}
+	answer := d.store(1, 50<<10)
+	drive(d, exec)
+	if *answer != galgo.CodeOK {
+		t.Errorf("answer %v once checkpoints work again", *answer)
+	}
+}
