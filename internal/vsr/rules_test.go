@@ -220,10 +220,15 @@ func TestNoAcknowledgementInDoubt(t *testing.T) {
 	for range 300 {
 		c.Tick()
 	}
+	asked := 0
 	for _, m := range c.Ready().Send {
 		if m.Kind != MessageRequestStartView {
 			t.Fatalf("a replica in doubt sent %v", m.Kind)
 		}
+		asked++
+	}
+	if asked == 0 {
+		t.Fatal("it has no log to install and does not ask for one")
 	}
 }
 
@@ -688,3 +693,65 @@ func TestJitterComesFromTheGenerator(t *testing.T) {
 type fixed uint64
 
 func (f fixed) Uint64N(n uint64) uint64 { return min(uint64(f), n-1) }
+
+// A vote that could not tell gives way to one of the same replica that can, and
+// to nothing else: the first that tells stays.
+func TestVoteThatCannotTellGivesWay(t *testing.T) {
+	a := after(nil, 0, "a")
+	b := after(a, 0, "b")
+	c := fresh(1, 3)
+	c.enterViewChange(1)
+	c.StateDurable(State{View: 1})
+	c.Step(told(MessageStartViewChange, 2, 1))
+	vote := func(unknown bool, log ...*Prepare) {
+		m := startView(2, 1, 0, log...)
+		m.Kind, m.LogView, m.Unknown = MessageDoViewChange, 0, unknown
+		if unknown {
+			m.Headers = nil
+		}
+		c.Step(m)
+	}
+	vote(true, a, b)
+	if c.election.merged {
+		t.Fatal("decided with a vote that cannot tell about two ops")
+	}
+	vote(false, a, b)
+	if !c.election.merged || c.target == nil || c.target.op != 2 {
+		t.Fatalf("merged %t, target %+v; want the two ops that the vote tells of now", c.election.merged, c.target)
+	}
+}
+
+// Whoever has not what is asked for is left for the next at once; when nobody has
+// it the next attempt waits.
+func TestGoneTurnsToAnother(t *testing.T) {
+	c := fresh(3, 4)
+	c.Step(startView(1, 1, 0, after(nil, 0, "a")))
+	asked := func() (to []uint8) {
+		for _, m := range c.Ready().Send {
+			if m.Kind == MessageRequestPrepares {
+				to = append(to, m.To)
+			}
+		}
+		return to
+	}
+	gone := func(from uint8) {
+		m := told(MessageGone, from, 1)
+		m.Op = 1
+		c.Step(m)
+	}
+	for i, want := range []uint8{1, 2, 0} {
+		if got := asked(); len(got) != 1 || got[0] != want {
+			t.Fatalf("attempt %d: asked %v, want %d", i, got, want)
+		}
+		gone(want)
+	}
+	if got := asked(); len(got) != 0 {
+		t.Fatalf("asked %v at once after all had nothing", got)
+	}
+	for range 10 {
+		c.Tick()
+	}
+	if got := asked(); len(got) != 1 {
+		t.Fatalf("asked %v after the time for repair, want one", got)
+	}
+}
