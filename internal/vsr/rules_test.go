@@ -491,6 +491,23 @@ func TestInstallWaitsForWhatIsBeingApplied(t *testing.T) {
 	}
 }
 
+// Nor before all of it is here.
+func TestInstallWaitsForTheLastByte(t *testing.T) {
+	c, o := checkpointed(t)
+	c.Step(offering(o))
+	c.TransferStored(o, 2)
+	c.Applied(1)
+	for _, a := range transfers(c) {
+		if a == TransferInstall {
+			t.Fatal("installs a checkpoint of which a byte is missing")
+		}
+	}
+	c.TransferStored(o, 3)
+	if got := transfers(c); len(got) != 1 || got[0] != TransferInstall {
+		t.Fatalf("with all bytes: %v, want install", got)
+	}
+}
+
 // A checkpoint that the wanted log has otherwise, or that brings nothing, is none.
 func TestOffersThatAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*Offer){
