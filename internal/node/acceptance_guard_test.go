@@ -186,6 +186,9 @@ func TestMetadataCheckpointThatFails(t *testing.T) {
 	}
 }
 
+// checkpointPause is the longest wait between two attempts, in ticks.
+const checkpointPause = 100
+
 // Checkpoints of the metadata that keep failing stop the node in the end.
 func TestMetadataCheckpointsThatKeepFailing(t *testing.T) {
 	d := healthy()
@@ -196,9 +199,9 @@ func TestMetadataCheckpointsThatKeepFailing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.patience = 200
+	w.patience = checkpointPause / 2 // less than between two attempts: each settle ends
 	w.bootstrap()
-	for ticks := 0; w.failed == nil && ticks < 100_000; ticks += 200 {
+	for ticks := 0; w.failed == nil && ticks < 100_000; ticks += w.patience {
 		w.settle()
 	}
 	if !errors.Is(w.failed, shard.ErrCheckpointWedged) {
