@@ -42,8 +42,10 @@ func TestTableRefusals(t *testing.T) {
 	twice := appendTable(nil, []tableRow{row(3, 1, ""), row(3, 1, "")})
 	foreign := appendTable(nil, []tableRow{row(3, 1, "")})
 	foreign[4] = 9
+	flipped := appendTable(nil, []tableRow{row(3, 1, "")})
+	flipped[4+16+130] ^= 1 // in the header of the row
 	for name, b := range map[string][]byte{
-		"bytes behind": append(bytes.Clone(good), 0), "out of order": disordered, "a group twice": twice, "header of another group": foreign,
+		"header with a flipped bit": flipped, "bytes behind": append(bytes.Clone(good), 0), "out of order": disordered, "a group twice": twice, "header of another group": foreign,
 	} {
 		if _, err := decodeTable(b); !errors.Is(err, snapshot.ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
