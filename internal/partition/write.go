@@ -11,7 +11,7 @@ import (
 
 // WriteMax is how many bytes one write job takes at most, if a single batch does
 // not have more.
-const WriteMax = 16 << 20
+const WriteMax = 1 << 20
 
 // ErrSync: a sync failed, so what it covered may be lost for good, and a second
 // sync that succeeds would not tell. The host must stop the process.
