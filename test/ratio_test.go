@@ -27,10 +27,9 @@ import (
 // None of them passes or fails. Run: go test ./test -run '^$' -bench Ratio -benchtime 1x
 
 const (
-	pairs        = 5
-	messageSize  = 1024
-	batchSize    = 1000
-	sendInFlight = 4
+	pairs       = 5
+	messageSize = 1024
+	batchSize   = 1000
 )
 
 // report gives the ratios of the pairs as metrics.
@@ -51,17 +50,23 @@ func report(b *testing.B, ours, bare []float64, unit string) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// Durable sends of 1 KiB messages in batches of 1000, 4 in flight, against a plain
+// Durable sends of 1 KiB messages in batches of 1000, some in flight, against a plain
 // sequential write into a preallocated, written file with a sync per 1 MiB.
 func BenchmarkRatioDurableSend(b *testing.B) {
+	for _, inFlight := range []int{1, 4, 16} {
+		b.Run(fmt.Sprintf("in-flight=%d", inFlight), func(b *testing.B) { ratioDurableSend(b, inFlight) })
+	}
+}
+
+func ratioDurableSend(b *testing.B, inFlight int) {
 	for b.Loop() {
 		s := benchServer(b)
 		f := preallocated(b, filepath.Join(filepath.Dir(s.dir), "bare"), 512<<20)
-		s.produce(b, "warm", 1_000_000) // once around the log, as in a server that has run for a while
+		s.produce(b, "warm", 1_000_000, inFlight) // once around the log, as in a server that has run for a while
 		var ours, bare []float64
 		for i := range pairs {
 			bare = append(bare, writeSynced(b, f, 512<<20, 1<<20))
-			ours = append(ours, s.produce(b, fmt.Sprint("send", i), 500_000))
+			ours = append(ours, s.produce(b, fmt.Sprint("send", i), 1_000_000, inFlight))
 		}
 		s.kill()
 		report(b, ours, bare, "MB/s")
@@ -73,7 +78,7 @@ func BenchmarkRatioDurableSend(b *testing.B) {
 func BenchmarkRatioPoll(b *testing.B) {
 	for b.Loop() {
 		s := benchServer(b, "GALGO_PARTITION_TAIL_BYTES=64 MiB")
-		s.produce(b, "poll", 32_000)
+		s.produce(b, "poll", 32_000, 1)
 		var ours, bare []float64
 		for range pairs {
 			bare = append(bare, loopback(b))
@@ -188,7 +193,7 @@ func (s *benchProcess) processorTime(b *testing.B) time.Duration {
 }
 
 // produce sends messages to a topic of one partition and returns payload MB/s.
-func (s *benchProcess) produce(b *testing.B, name string, messages int) float64 {
+func (s *benchProcess) produce(b *testing.B, name string, messages, inFlight int) float64 {
 	b.Helper()
 	ctx, c := context.Background(), s.connect(b)
 	if _, err := c.CreateStream(ctx, name); err != nil {
@@ -203,7 +208,7 @@ func (s *benchProcess) produce(b *testing.B, name string, messages int) float64 
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
 	start := time.Now()
-	for range sendInFlight {
+	for range inFlight {
 		wg.Go(func() {
 			batch := make([]galgo.Message, batchSize)
 			for i := range batch {
