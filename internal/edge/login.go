@@ -11,17 +11,18 @@ import (
 
 // register signs a client in (wire.md §3.4).
 func (c *conn) register(ctx context.Context, r *request) {
-	if r.whole && !r.ChecksumMatches(r.body) {
+	version, rest, err := wire.DecodeClientVersion(r.body)
+	readable := r.whole && err == nil
+	switch {
+	case readable && !version.Protocol.Accepted():
+		// Before the checksum, which another protocol may compute in its own way.
+		c.refuseLogin(r, wire.EvictionIncompatibleProtocol)
+		return
+	case r.whole && !r.ChecksumMatches(r.body):
 		c.deny(&r.RequestHeader, galgo.CodeInvalidFormat)
 		return
-	}
-	version, rest, err := wire.DecodeClientVersion(r.body)
-	switch {
-	case !r.whole || err != nil:
+	case !readable:
 		c.refuseLogin(r, wire.EvictionMalformedLogin)
-		return
-	case !version.Protocol.Accepted():
-		c.refuseLogin(r, wire.EvictionIncompatibleProtocol)
 		return
 	}
 	user, verdict := c.authenticate(ctx, rest)

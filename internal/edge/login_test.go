@@ -51,6 +51,35 @@ func TestRegisterReply(t *testing.T) {
 	}
 }
 
+// A client of another protocol may stamp its sign-in in its own way. It has to hear
+// which versions are taken, not that its frame is damaged.
+func TestVersionIsJudgedBeforeTheChecksum(t *testing.T) {
+	for name, tc := range map[string]struct {
+		version wire.Version
+		want    wire.EvictionReason // 0: status 4
+	}{
+		"newer":               {wire.PackVersion(0, 12, 0), wire.EvictionIncompatibleProtocol},
+		"older":               {wire.PackVersion(0, 10, 0), wire.EvictionIncompatibleProtocol},
+		"current":             {wire.VersionCurrent, 0},
+		"patch of this minor": {wire.PackVersion(0, 11, 9), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newRig(t).connect()
+			h := registerHeader(p.client)
+			h.RequestChecksum = [16]byte{1}
+			body := append(le.AppendUint32(nil, uint32(tc.version)), loginBody("iggy", "iggy")[4:]...)
+			answer := p.ask(h, body)
+			if tc.want == 0 {
+				p.wantStatus(answer, galgo.CodeInvalidFormat)
+				return
+			}
+			if e := p.wantEviction(answer, tc.want); e.VersionMax != wire.VersionCurrent || e.VersionMin != wire.VersionMin {
+				t.Errorf("window %v to %v, want %v to %v", e.VersionMin, e.VersionMax, wire.VersionMin, wire.VersionCurrent)
+			}
+		})
+	}
+}
+
 // Rows of wire.md §3.4 and §3.5 that refuse.
 func TestRefusedLogins(t *testing.T) {
 	versioned := func(v wire.Version, rest ...byte) []byte {
