@@ -75,6 +75,7 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"are no chain":               func() { New(config(0, 3), Recovered{Head: 1, Suffix: make([]Header, 1)}) },
 		"reported durable":           func() { fresh(0, 3).StateDurable(State{View: 1}) },
 		"log_view 0":                 func() { fresh(0, 3).StateDurable(State{LogView: 1}) },
+		"checkpoint of op 1":         func() { New(config(0, 1), Recovered{}).CheckpointDone(1, Identity{}) },
 		"applied op 1":               func() { New(config(0, 1), Recovered{}).Applied(1) },
 		"is not above":               func() { New(config(0, 1), Recovered{HeadTimestamp: 7}).Propose(Request{Timestamp: 7}) },
 		"does not follow":            func() { New(config(0, 1), Recovered{}).log.push(&Prepare{Header: Header{Op: 2}}) },
@@ -293,6 +294,16 @@ func TestPrimaryCountsWhatIsAcknowledged(t *testing.T) {
 	c.Step(ok)
 	if c.CommitMax() != op2 {
 		t.Fatalf("commit %d on an acknowledgement of op 2", c.CommitMax())
+	}
+	// Its own disk speaks by AppendDone, never by a message in its name.
+	c = fresh(0, 3)
+	ok.Op, ok.Identity = propose(t, c, "d")
+	for _, from := range []uint8{1, 0} {
+		ok.From = from
+		c.Step(ok)
+	}
+	if c.CommitMax() != 0 {
+		t.Fatal("a message in its own name counts")
 	}
 }
 

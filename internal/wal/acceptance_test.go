@@ -1,0 +1,50 @@
+package wal
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"galgo/internal/disk/memdisk"
+	"galgo/internal/vsr"
+)
+
+// The guards of docs/guards.md that no other test of this package would miss.
+
+// A log does not begin anew below what a checkpoint covers, nor at no op at all.
+func TestResetBelowTheCommitPointPanics(t *testing.T) {
+	for _, op := range []vsr.Op{0, 2} {
+		d := memdisk.New(memdisk.Options{})
+		l, _ := mustOpen(t, d)
+		p := newPrepares()
+		must(t, l.Write([]Record{p.next(1, 5), p.next(1, 5), p.next(1, 5), p.next(1, 5)}, true))
+		l.Release(1, 3)
+		h := vsr.Prepare{Header: vsr.Header{Cluster: testCluster, Group: 1, Op: op}}
+		h.Seal()
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("a reset to op %d was written, the commit point is op 3", op)
+				}
+			}()
+			_ = l.Write([]Record{{Kind: KindReset, Group: 1, Header: &h.Header}}, true)
+		}()
+	}
+}
+
+// A header of which nobody knows whether it is durable is not the beginning of a
+// file, and nothing is written any more.
+func TestHeaderThatMayNotBeDurablePoisons(t *testing.T) {
+	for _, f := range []memdisk.Fault{{Class: memdisk.SyncFailure, Ops: memdisk.OpSync, At: 2, KeepCache: true}, {Class: memdisk.Fail, Ops: memdisk.OpWrite}} {
+		d := memdisk.New(memdisk.Options{})
+		l, _ := mustOpen(t, d)
+		f.Match = func(name string) bool { return strings.HasSuffix(name, tempSuffix) }
+		d.Inject(f)
+		if err := l.EnsureSpare(1); !errors.Is(err, ErrPoisoned) || d.Fired() != 1 {
+			t.Errorf("%+v: %v, fired %d times, want ErrPoisoned", f, err, d.Fired())
+		}
+		if err := l.Write([]Record{newPrepares().next(1, 5)}, true); !errors.Is(err, ErrPoisoned) {
+			t.Errorf("%+v: write after it: %v, want ErrPoisoned", f, err)
+		}
+	}
+}
