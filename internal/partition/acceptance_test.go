@@ -1,7 +1,14 @@
 package partition
 
 import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"strings"
 	"testing"
+
+	"github.com/zeebo/xxh3"
 
 	"galgo"
 )
@@ -61,4 +68,75 @@ func TestCheckpointIsOfItsBeginning(t *testing.T) {
 	r.checkpoint, r.freed = c.Append(nil), c.Op
 	r.must(r.reopen(d.PowerLoss(nil)))
 	mustEqual(t, "after a power loss", r, r.twin())
+}
+
+func TestSettledAboveWhatIsAppliedPanics(t *testing.T) {
+	r := newRig(t, smallConfig(newDisk()))
+	r.send(1, 8)
+	defer func() {
+		if recover() == nil {
+			t.Error("a checkpoint above the last applied operation was settled")
+		}
+	}()
+	r.m.Settled(r.m.Op() + 1)
+}
+
+// What is the same in every version of a checkpoint is looked at although the
+// checksum is right, and before anything is allocated by it.
+func TestCheckpointFrame(t *testing.T) {
+	r, _ := settledRig(t)
+	good := r.m.state().Append(nil)
+	resealed := func(change func(b []byte) []byte) []byte { return reseal(change(bytes.Clone(good))) }
+	le := binary.LittleEndian
+	for name, c := range map[string]struct {
+		in   []byte
+		says string
+	}{
+		"nothing":               {nil, "0 bytes"},
+		"a byte too few":        {good[:checkpointHeader+checkpointTrailer-1], "95 bytes"},
+		"another magic":         {resealed(func(b []byte) []byte { b[0]++; return b }), "magic"},
+		"version 0":             {resealed(func(b []byte) []byte { b[4] = 0; return b }), "version 0"},
+		"a length above its":    {sealedAs(bytes.Clone(good), uint64(len(good)+1)), "want"},
+		"too many segments":     {resealed(func(b []byte) []byte { le.PutUint32(b[72:], SegmentsMax+1); return b }), "limits"},
+		"too many consumers":    {resealed(func(b []byte) []byte { le.PutUint32(b[76:], ConsumersMax+1); return b }), "limits"},
+		"too many producers":    {resealed(func(b []byte) []byte { le.PutUint32(b[80:], ProducersMax+1); return b }), "limits"},
+		"reserved bytes":        {resealed(func(b []byte) []byte { b[84] = 1; return b }), "limits"},
+		"a segment not there":   {resealed(func(b []byte) []byte { le.PutUint32(b[72:], le.Uint32(b[72:])+1000); return b }), "sections"},
+		"flag that is no flag":  {resealed(func(b []byte) []byte { b[checkpointHeader+44] = 2; return b }), "sections"},
+		"bytes behind the last": {resealed(func(b []byte) []byte { b = append(b, 0); le.PutUint64(b[8:], uint64(len(b))); return b }), "sections"},
+	} {
+		if _, err := DecodeCheckpoint(c.in); !errors.Is(err, ErrCheckpoint) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want ErrCheckpoint with %q", name, err, c.says)
+		}
+	}
+}
+
+// sealedAs gives a checkpoint another length, and the checksum that fits.
+func sealedAs(b []byte, length uint64) []byte {
+	binary.LittleEndian.PutUint64(b[8:], length)
+	end := len(b) - checkpointTrailer
+	return binary.LittleEndian.AppendUint64(b[:end], xxh3.Hash(b[:end]))
+}
+
+// Files are not removed while a reader mends an index: it would make one anew.
+func TestRemovalWaitsForMending(t *testing.T) {
+	r, _ := settledRig(t)
+	seg := r.m.segments[0]
+	seg.indexMu.Lock()
+	j := r.m.Remove()
+	done := make(chan error)
+	go func() { done <- j.Run() }()
+	for range 1000 {
+		runtime.Gosched()
+	}
+	select {
+	case err := <-done:
+		t.Errorf("removed while an index was being mended: %v", err)
+		seg.indexMu.Unlock()
+	default:
+		seg.indexMu.Unlock()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
 }

@@ -48,3 +48,26 @@ func TestHeaderThatMayNotBeDurablePoisons(t *testing.T) {
 		}
 	}
 }
+
+// Names of which nobody knows whether they are durably gone end the writing.
+func TestFailureInFreeingPoisons(t *testing.T) {
+	for _, op := range []memdisk.Op{memdisk.OpRename, memdisk.OpRemove, memdisk.OpSyncDir} {
+		d := memdisk.New(memdisk.Options{})
+		l, _ := mustOpen(t, d)
+		if op == memdisk.OpRemove {
+			l.o.FilesSpare = 0 // else a freed file is renamed
+		}
+		p := newPrepares()
+		for l.Stats().Files < 3 {
+			must(t, l.Write([]Record{p.next(1, 1000)}, true))
+		}
+		l.Release(1, p.last[1].Op)
+		d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: op})
+		if err := l.Reclaim(); !errors.Is(err, ErrPoisoned) || d.Fired() != 1 {
+			t.Errorf("reclaim with a failed %v: %v, fired %d times, want ErrPoisoned", op, err, d.Fired())
+		}
+		if err := l.Write([]Record{p.next(1, 5)}, true); !errors.Is(err, ErrPoisoned) {
+			t.Errorf("write after a failed %v: %v, want ErrPoisoned", op, err)
+		}
+	}
+}
