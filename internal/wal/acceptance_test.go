@@ -71,3 +71,14 @@ func TestFailureInFreeingPoisons(t *testing.T) {
 		}
 	}
 }
+
+func TestReleaseAboveTheLastOpPanics(t *testing.T) {
+	l, _ := mustOpen(t, memdisk.New(memdisk.Options{}))
+	must(t, l.Write([]Record{newPrepares().next(1, 5)}, true))
+	defer func() {
+		if recover() == nil {
+			t.Error("op 2 was released, the last is op 1")
+		}
+	}()
+	l.Release(1, 2)
+}
