@@ -1,10 +1,15 @@
 package wal
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/zeebo/xxh3"
+
+	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/vsr"
 )
@@ -76,9 +81,57 @@ func TestReleaseAboveTheLastOpPanics(t *testing.T) {
 	l, _ := mustOpen(t, memdisk.New(memdisk.Options{}))
 	must(t, l.Write([]Record{newPrepares().next(1, 5)}, true))
 	defer func() {
-		if recover() == nil {
-			t.Error("op 2 was released, the last is op 1")
+		if got := fmt.Sprint(recover()); !strings.Contains(got, "last is 1") {
+			t.Errorf("op 2 was released, the last is op 1: %s", got)
 		}
 	}()
 	l.Release(1, 2)
+}
+
+// A mark witnesses also what was written without a sync: rot of it is found.
+func TestMarkWitnessesWhatWasNotSynced(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	at := l.end
+	must(t, l.Write([]Record{newPrepares().next(1, 50)}, false))
+	must(t, l.Mark())
+	d = d.Kill()
+	d.FlipBit(fileNamed(1), at+frameSize+10, 0)
+	if e := refused(t, "rot of what was marked", d, ErrDamaged); e.Offset != at {
+		t.Errorf("%v, want damage at %d", e, at)
+	}
+}
+
+// Each field of a file header is checked although its checksum is right.
+func TestDecodeFileHeaderRefuses(t *testing.T) {
+	var good [blockSize]byte
+	(&fileHeader{cluster: testCluster, sequence: 3, size: FileSizeMin}).put(good[:])
+	with := func(change func(b []byte)) []byte {
+		b := append([]byte(nil), good[:]...)
+		change(b)
+		binary.LittleEndian.PutUint64(b[4088:], xxh3.Hash(b[:4088]))
+		return b
+	}
+	le := binary.LittleEndian
+	for name, c := range map[string]struct {
+		in   []byte
+		want error
+	}{
+		"cut":                 {good[:blockSize-1], errNoHeader},
+		"magic":               {with(func(b []byte) { b[0]++ }), errNoHeader},
+		"version":             {with(func(b []byte) { b[8]++ }), ErrVersion},
+		"checksum":            {append(append([]byte(nil), good[:100]...), append([]byte{1}, good[101:]...)...), errHeaderSum},
+		"reserved byte":       {with(func(b []byte) { b[12] = 1 }), errReserved},
+		"reserved byte later": {with(func(b []byte) { b[4000] = 1 }), errReserved},
+		"small size":          {with(func(b []byte) { le.PutUint64(b[48:], FileSizeMin-disk.Sector) }), errSize},
+		"large size":          {with(func(b []byte) { le.PutUint64(b[48:], 1<<63) }), errSize},
+		"odd size":            {with(func(b []byte) { le.PutUint64(b[48:], FileSizeMin+1) }), errSize},
+	} {
+		if _, err := decodeFileHeader(c.in); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	if _, err := decodeFileHeader(with(func([]byte) {})); err != nil {
+		t.Errorf("as it was: %v", err)
+	}
 }
