@@ -4,20 +4,14 @@ import (
 	"context"
 	"time"
 
+	"galgo/internal/engine"
 	"galgo/internal/shard"
 )
 
 // tickInterval is the unit of time of the shards.
 const tickInterval = 10 * time.Millisecond
 
-// driver is what a loop drives: a shard.
-type driver interface {
-	Turn()
-	Tick()
-	Ticking() bool
-}
-
-// loop is the goroutine that owns a driver. Whoever wants something of the
+// loop is the goroutine that owns a shard. Whoever wants something of the
 // driver posts a function; the loop runs what has come and then one Turn, so
 // that work is gathered in batches.
 type loop struct {
@@ -33,7 +27,7 @@ func newLoop() *loop {
 	return l
 }
 
-// Post implements Loop.
+// Post implements engine.Loop.
 func (l *loop) Post(f func()) bool { return l.inbox.put(f) }
 
 // Go implements shard.Executor: a job runs on the goroutine of its lane.
@@ -47,7 +41,7 @@ func (l *loop) Go(lane shard.Lane, job func() error, done func(error)) {
 // run drives d until ctx is done. Time passes only while the driver waits for it:
 // an idle node does not wake. Lanes are run by runLane, apart: they must outlive the
 // loop's last jobs only as long as those run.
-func (l *loop) run(ctx context.Context, d driver) error {
+func (l *loop) run(ctx context.Context, d engine.Driver) error {
 	tick := time.NewTimer(tickInterval)
 	defer tick.Stop()
 	armed := true

@@ -6,7 +6,6 @@ package node
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"galgo/internal/config"
 	"galgo/internal/disk"
 	"galgo/internal/edge"
+	"galgo/internal/engine"
 )
 
 // Options is what a node is made of.
@@ -39,13 +39,14 @@ type Options struct {
 
 // Node is one running server.
 type Node struct {
-	cfg    config.Config
-	log    *slog.Logger
-	owned  *disk.OS // the directory, if the node opened it
-	engine *engine
-	loops  []*loop // of the metadata, then of each data shard
-	edge   *edge.Server
-	tcp    net.Listener
+	cfg     config.Config
+	log     *slog.Logger
+	version string
+	owned   *disk.OS // the directory, if the node opened it
+	engine  *engine.Engine
+	loops   []*loop // of the metadata, then of each data shard
+	edge    *edge.Server
+	tcp     net.Listener
 
 	files fileShares
 
@@ -55,13 +56,6 @@ type Node struct {
 // ErrFailed is the cause of a stop that the node decided itself: going on could
 // serve or lose what it must not.
 var ErrFailed = errors.New("node: stopped because it cannot go on safely")
-
-// clusterID names a cluster by its name: a directory belongs to it for ever.
-func clusterID(name string) (id [16]byte) {
-	sum := sha256.Sum256([]byte("galgo cluster " + name))
-	copy(id[:], sum[:])
-	return id
-}
 
 func randomUint64() uint64 {
 	var b [8]byte
@@ -73,7 +67,7 @@ func randomUint64() uint64 {
 // and stops in order. It returns nil after a graceful stop, a refusal if the data
 // must not be served, or an error that wraps ErrFailed if the node had to give up.
 func Run(ctx context.Context, o Options) (err error) {
-	n := &Node{cfg: o.Config, log: o.Log}
+	n := &Node{cfg: o.Config, log: o.Log, version: o.Version}
 	work, fatal := context.WithCancelCause(context.Background())
 	defer fatal(nil)
 	n.fatal = fatal
@@ -89,7 +83,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Opened != nil {
 		defer o.Opened()()
 	}
-	if err := n.recover(d, o.Version); err != nil {
+	if err := n.recover(d); err != nil {
 		n.log.Error("the node does not start", "err", err)
 		return err
 	}
@@ -102,15 +96,14 @@ func Run(ctx context.Context, o Options) (err error) {
 // what it has not begun when the node stops is recovered at the next start.
 func (n *Node) start(work context.Context) (lanes, loops *errgroup.Group) {
 	lanes, loops = new(errgroup.Group), new(errgroup.Group)
-	run := func(l *loop, d driver) {
+	run := func(l *loop, d engine.Driver) {
 		for lane := range l.lanes {
 			lanes.Go(func() error { return l.runLane(work, lane) })
 		}
 		loops.Go(func() error { return l.run(work, d) })
 	}
-	run(n.loops[0], n.engine.meta)
-	for i, d := range n.engine.data {
-		run(n.loops[i+1], d)
+	for i, d := range n.engine.Drivers() {
+		run(n.loops[i], d)
 	}
 	return lanes, loops
 }
@@ -164,7 +157,7 @@ func (n *Node) stop(work context.Context, fatal context.CancelCauseFunc, lanes, 
 	err := errors.Join(loops.Wait(), lanes.Wait())
 	if failed == nil {
 		failed = notCanceled(context.Cause(work))
-		err = errors.Join(err, n.engine.close())
+		err = errors.Join(err, n.engine.Close())
 	}
 	return errors.Join(failed, err)
 }
@@ -178,15 +171,9 @@ func notCanceled(err error) error {
 
 // drain asks every shard for a last checkpoint and waits for it.
 func (n *Node) drain(ctx context.Context) {
-	for i, l := range n.loops {
+	for i, d := range n.engine.Drivers() {
 		done := make(chan error, 1)
-		l.Post(func() {
-			if i == 0 {
-				n.engine.meta.Checkpoint(func(err error) { done <- err })
-			} else {
-				n.engine.data[i-1].Checkpoint(func(err error) { done <- err })
-			}
-		})
+		n.loops[i].Post(func() { d.Checkpoint(func(err error) { done <- err }) })
 		select {
 		case err := <-done:
 			if err != nil {

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -17,23 +16,13 @@ import (
 	"galgo/internal/config"
 	"galgo/internal/disk"
 	"galgo/internal/edge"
+	"galgo/internal/engine"
 	"galgo/internal/metadata"
-	"galgo/internal/partition"
-	"galgo/internal/shard"
-	"galgo/internal/superblock"
-	"galgo/internal/vsr"
 	"galgo/internal/wire"
 )
 
 // tailsBytes bounds the batches that all partitions together keep in memory.
 const tailsBytes = 256 << 20
-
-// walSpares is how many files of the metadata log are kept to be written again.
-const walSpares = 2
-
-// spares is the same for the logs of the partitions: as many as one checkpoint
-// frees, so that in the long run no file is made.
-func spares(c config.WAL) int { return int(c.Limit/c.FileSize) + 2 }
 
 // openDirectory opens the data directory, and empties it if that was asked for: not
 // before it is locked, as another server may be running on it.
@@ -59,14 +48,15 @@ func emptyDirectory(dir string) error {
 }
 
 // recover brings the shards to where the data directory says they were.
-func (n *Node) recover(d disk.Disk, version string) error {
+func (n *Node) recover(d disk.Disk) error {
 	if n.cfg.Cluster.Enabled && len(n.cfg.Cluster.Nodes) != 1 {
 		return errors.New("cluster.nodes: this version of galgo runs as a single node; leave one node in the roster, or set cluster.enabled to false")
 	}
 	n.files = shareFiles(filesAllowed(), n.cfg.Limits.Connections)
-	e, err := openEngine(d, engineOptions{
-		config: n.cfg, clock: wallClock{}, random: randomUint64, tails: tailsBytes, files: n.files, fail: n.fail, note: n.note,
-		loop: func() Loop {
+	e, err := engine.Open(d, engine.Options{
+		Config: n.cfg, Clock: wallClock{}, Random: randomUint64, Tails: tailsBytes, Fail: n.fail, Note: n.note,
+		SegmentFiles: n.files.segments, UnsyncedGroups: n.files.unsynced,
+		Loop: func() engine.Loop {
 			l := newLoop()
 			n.loops = append(n.loops, l)
 			return l
@@ -76,142 +66,10 @@ func (n *Node) recover(d disk.Disk, version string) error {
 		return fmt.Errorf("data directory %s: %w", n.cfg.System.Path, err)
 	}
 	n.engine = e
-	e.host = newHost(version, n.owned).stats
-	return n.makeEdge(version)
+	return n.makeEdge()
 }
 
-// engineOptions is what an engine is made of: everything that is not the same at
-// every run comes in here.
-type engineOptions struct {
-	config config.Config
-	clock  shard.Clock
-	random func() uint64
-	tails  int64 // bytes of batches that all partitions together keep in memory
-	files  fileShares
-	loop   func() Loop // makes one; the first is for the metadata, then one a shard
-	fail   func(error)
-	note   func(string, ...any)
-}
-
-// openEngine formats an empty disk or recovers what is on it. Nothing runs yet
-// when it returns: the loops it asked for are to be started.
-func openEngine(d disk.Disk, o engineOptions) (*engine, error) {
-	c := o.config
-	cluster := clusterID(c.Cluster.Name)
-	format := shard.FormatConfig{
-		Identity: superblock.Identity{Cluster: cluster, ReplicaCount: 1, CreatedAt: o.clock.Now()},
-		Shards:   c.System.Shards, WALFileSize: int64(c.WAL.FileSize), Salt: o.random(),
-	}
-	binary.LittleEndian.PutUint64(format.Identity.Node[:], o.random())
-	binary.LittleEndian.PutUint64(format.Identity.Node[8:], o.random())
-	if err := shard.Format(d, format); err != nil {
-		return nil, err
-	}
-	e := &engine{durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.files.segments)}
-	if err := e.openMetadata(d, cluster, o); err != nil {
-		return nil, err
-	}
-	view := e.View()
-	named := func(id vsr.GroupID) bool { _, ok := view.PartitionOf(uint64(id)); return ok }
-	err := shard.SweepGroups(d, named, view.GroupsIssued(), o.note)
-	for i := 0; i < c.System.Shards && err == nil; i++ {
-		err = e.openData(d, cluster, i, o)
-	}
-	if err != nil {
-		return nil, errors.Join(err, e.close())
-	}
-	return e, nil
-}
-
-func (e *engine) openMetadata(d disk.Disk, cluster [16]byte, o engineOptions) (err error) {
-	c := o.config
-	e.metaLoop = o.loop()
-	e.meta, err = shard.OpenMetadata(shard.MetadataConfig{
-		Disk: d, Clock: o.clock, Executor: e.metaLoop, Cluster: cluster, Replicas: 1, Pipeline: c.Metadata.PrepareQueueDepth,
-		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.random(),
-		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
-		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
-		Publish:         e.publish, Changed: e.changed, Fail: o.fail, Note: o.note,
-	})
-	if err == nil {
-		e.publish(e.meta.View(), e.meta.CommitMin())
-	}
-	return err
-}
-
-func (e *engine) openData(d disk.Disk, cluster [16]byte, i int, o engineOptions) error {
-	c, view, l := o.config, e.View(), o.loop()
-	data, err := shard.OpenData(shard.DataConfig{
-		Disk: d, Clock: o.clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replicas: 1, Pipeline: c.Partition.PrepareQueueDepth,
-		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.random(), WALLimit: int64(c.WAL.Limit),
-		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.tails / int64(c.System.Shards), Files: e.files,
-		UnsyncedMax: max(1, o.files.unsynced/c.System.Shards), Fail: o.fail, Note: o.note,
-	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
-	if err != nil {
-		return err
-	}
-	e.data = append(e.data, data)
-	e.dataLoops = append(e.dataLoops, l)
-	for _, id := range data.Groups() {
-		e.stats.Store(uint64(id), data.Stats(id))
-	}
-	return nil
-}
-
-// specs lists the groups that the metadata names for one shard.
-func (e *engine) specs(v *metadata.View, index, shards int) []shard.GroupSpec {
-	var specs []shard.GroupSpec
-	for p := range v.AllPartitions() {
-		if int(p.Group%uint64(shards)) != index {
-			continue
-		}
-		if s, ok := e.spec(v, p.Group); ok {
-			specs = append(specs, s)
-		}
-	}
-	return specs
-}
-
-// spec says what the metadata knows of a group; false if it has none of that id.
-func (e *engine) spec(v *metadata.View, group uint64) (shard.GroupSpec, bool) {
-	p, ok := v.PartitionOf(group)
-	if !ok {
-		return shard.GroupSpec{}, false
-	}
-	t, ok := v.TopicOf(p)
-	if !ok {
-		return shard.GroupSpec{}, false
-	}
-	o := t.Options
-	return shard.GroupSpec{
-		ID: vsr.GroupID(p.Group), Incarnation: p.CreatedRevision, Stream: p.Stream, Topic: p.Topic, Partition: p.ID,
-		SegmentSize: o.SegmentSize, MessagesToSave: o.MessagesRequiredToSave, BytesToSave: o.SizeOfMessagesRequiredToSave,
-		Preallocate: o.PreallocateSegments, Sync: e.syncs(&o), PurgeGeneration: p.PurgeGeneration,
-	}, true
-}
-
-// syncs reports whether a topic's messages are acknowledged after the sync: see
-// the decision on the durability of a topic in docs/decisions.
-func (e *engine) syncs(o *wire.TopicOptions) bool {
-	switch o.Durability() {
-	case wire.DurabilityFsync:
-		return true
-	case wire.DurabilityMemory:
-		return false
-	}
-	return e.durable
-}
-
-func (e *engine) close() error {
-	err := e.meta.Close()
-	for _, d := range e.data {
-		err = errors.Join(err, d.Close())
-	}
-	e.files.Close()
-	return err
-}
-
-func (n *Node) makeEdge(version string) error {
+func (n *Node) makeEdge() error {
 	l := n.cfg.Limits
 	if n.files.connections < l.Connections {
 		n.log.Warn("fewer connections than configured: the system allows too few open files", "limits.connections", l.Connections, "connections", n.files.connections, "open files allowed", filesAllowed())
@@ -221,7 +79,7 @@ func (n *Node) makeEdge(version string) error {
 		return err
 	}
 	n.edge = edge.New(edge.Options{
-		Hasher: hasher, Logger: n.log, Version: version, Connections: n.files.connections,
+		Hasher: hasher, Logger: n.log, Version: n.version, Connections: n.files.connections,
 		FrameMax: uint32(n.cfg.MessageBus.MaxMessageSize), ByteBudget: int64(n.cfg.System.MemoryBudget),
 		InflightSends: l.RequestsPerConnection, InflightBytes: int64(l.BytesPerConnection),
 	}, n.engine)
@@ -320,7 +178,7 @@ func (n *Node) announce() {
 			HTTP: uint16(m.Ports.HTTP), WebSocket: uint16(m.Ports.WebSocket), Role: wire.RoleLeader, Status: wire.NodeHealthy,
 		})
 	}
-	n.engine.roster = roster
+	n.engine.Announce(roster, newHost(n.version, n.owned).stats)
 	if n.owned != nil {
 		path := n.cfg.CurrentPath()
 		if err := config.WriteCurrent(path, config.CurrentTOML(n.cfg, bound)); err != nil {

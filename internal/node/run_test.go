@@ -4,52 +4,52 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"galgo"
 	"galgo/internal/config"
 	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
-	"galgo/internal/wire"
+	"galgo/internal/metadata"
 )
 
 // runConfig is that of a whole node, on any free port.
 func runConfig() config.Config {
-	c := worldConfig()
+	c := config.Default()
 	c.TCP.Address = "127.0.0.1:0"
+	c.WAL.FileSize = 64 << 10
 	return c
 }
 
 // A node that waits for room on its disk before it can serve is stopped like any
 // other.
 func TestStopWhileTheStartWaitsForRoom(t *testing.T) {
-	d := healthy()
-	w, err := open(t, d, worldConfig(), 1, 1_000_000)
-	if err != nil || !w.bootstrap() {
-		t.Fatal(err)
-	}
-	s, _ := w.login(galgo.ClientID{1})
+	d := memdisk.New(memdisk.Options{})
 	full := memdisk.Fault{Class: memdisk.NoSpace, Ops: memdisk.OpCreate, Times: memdisk.Forever}
-	d.Inject(full)
-	for i := 0; ; i++ { // until the file of the metadata log is
-		if _, ok := w.call(s, wire.OperationCreateStream, wire.CreateStreamRequest{Name: big("n", 100+i)}.Append(nil)); !ok {
-			break
+	ctx, cancel := context.WithCancel(t.Context())
+	filling := func(n *Node) {
+		d.Inject(full)
+		body, err := metadata.Configure{Settings: metadata.Settings{ClientsMax: 64}}.Encode()
+		for err == nil { // until the log finds no room for its next file
+			err = n.internal(ctx, metadata.OperationConfigure, body)
 		}
+		cancel()
 	}
-	if err := w.close(); err != nil {
+	log := slog.New(onMessage{slog.DiscardHandler, func(msg string) {
+		if strings.Contains(msg, "next file") {
+			cancel() // the operation that found no room is not answered
+		}
+	}})
+	if err := Run(ctx, Options{Config: runConfig(), Log: log, Disk: d, Ready: filling}); err != nil {
 		t.Fatal(err)
 	}
 	d = d.Kill()
 	d.Inject(full)
-	ctx, cancel := context.WithCancel(t.Context())
-	log := slog.New(onMessage{slog.DiscardHandler, func(msg string) {
-		if strings.Contains(msg, "next file") {
-			cancel()
-		}
-	}})
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
 	ready := func(*Node) { t.Error("the node serves, although it could not write its settings") }
 	if err := Run(ctx, Options{Config: runConfig(), Log: log, Disk: d, Ready: ready}); err != nil {
 		t.Errorf("the stop ends with %v", err)
@@ -142,5 +142,41 @@ func TestShareFiles(t *testing.T) {
 	}
 	if filesAllowed() < 1 {
 		t.Errorf("%d files allowed", filesAllowed())
+	}
+}
+
+// Nobody can connect before the root user is in the log: whoever came earlier would
+// be refused, and would believe it.
+func TestNobodyConnectsBeforeTheRootUserIsThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ready, early := false, 0
+	var d disk.Disk = memdisk.New(memdisk.Options{OnCall: func(c memdisk.Call) {
+		if ready || c.Op != memdisk.OpSync || !strings.HasPrefix(c.Name, "metadata/wal/") {
+			return
+		}
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			early++
+		}
+	}})
+	c := config.Default()
+	c.TCP.Address = address
+	c.WAL.FileSize = 64 << 10
+	err = Run(ctx, Options{Config: c, Log: slog.New(slog.DiscardHandler), Disk: d, Version: "1.0.0", Ready: func(n *Node) {
+		ready = true
+		if !n.engine.View().Bootstrapped() {
+			t.Error("ready without a root user")
+		}
+		cancel()
+	}})
+	if err != nil || early > 0 || !ready {
+		t.Errorf("run: %v; ready %v; %d connections before the log was synced", err, ready, early)
 	}
 }

@@ -53,8 +53,10 @@ var table = map[string]row{
 		why: "as the edge, in another language"},
 	"internal/shard": {internal: []string{".", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/metadata", "internal/partition"},
 		why: "the driver knows the core, the log, the stores and the two machines it drives, and nothing of clients or links"},
+	"internal/engine": {internal: []string{".", "internal/wire", "internal/vsr", "internal/superblock", "internal/disk", "internal/metadata", "internal/partition", "internal/config", "internal/edge", "internal/shard"},
+		why: "the shards of a node and what the edge is answered: no socket, no goroutine, so that the simulator runs it as it is"},
 	"internal/node": {internal: below, external: []string{xsync, xsys}, why: "one server put together: it knows everything below and is known by few"},
-	"internal/sim":  {internal: slices.Concat(below, []string{"internal/node", "internal/disk/memdisk", "client"}), why: "the simulator stands where the node does"},
+	"internal/sim":  {internal: slices.Concat(below, []string{"internal/disk/memdisk", "client"}), why: "the simulator stands where the node does"},
 	"client":        {internal: []string{".", "internal/wire"}, why: "a client links no server"},
 	"client/galgotest": {internal: []string{".", "client", "internal/node", "internal/config", "internal/disk", "internal/disk/memdisk"},
 		why: "a node in process, for users' tests"},
@@ -66,7 +68,7 @@ var table = map[string]row{
 }
 
 // below is everything a node is made of.
-var below = []string{".", "internal/auth", "internal/config", "internal/disk", "internal/edge", "internal/httpapi", "internal/metadata",
+var below = []string{".", "internal/auth", "internal/config", "internal/disk", "internal/edge", "internal/engine", "internal/httpapi", "internal/metadata",
 	"internal/partition", "internal/peer", "internal/shard", "internal/snapshot", "internal/superblock", "internal/telemetry",
 	"internal/vsr", "internal/wal", "internal/wire"}
 

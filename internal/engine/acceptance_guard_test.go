@@ -1,19 +1,14 @@
-package node
+package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"testing"
 
 	"galgo"
-	"galgo/internal/config"
-	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/edge"
 	"galgo/internal/shard"
@@ -471,40 +466,4 @@ func TestNoFormattingOverWhatWasDone(t *testing.T) {
 			t.Errorf("formatting that was cut short is not done again: %v", err)
 		}
 	})
-}
-
-// Nobody can connect before the root user is in the log: whoever came earlier would
-// be refused, and would believe it.
-func TestNobodyConnectsBeforeTheRootUserIsThere(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ready, early := false, 0
-	var d disk.Disk = memdisk.New(memdisk.Options{OnCall: func(c memdisk.Call) {
-		if ready || c.Op != memdisk.OpSync || !strings.HasPrefix(c.Name, "metadata/wal/") {
-			return
-		}
-		if conn, err := net.Dial("tcp", address); err == nil {
-			conn.Close()
-			early++
-		}
-	}})
-	c := config.Default()
-	c.TCP.Address = address
-	c.WAL.FileSize = 64 << 10
-	err = Run(ctx, Options{Config: c, Log: slog.New(slog.DiscardHandler), Disk: d, Version: "1.0.0", Ready: func(n *Node) {
-		ready = true
-		if !n.engine.View().Bootstrapped() {
-			t.Error("ready without a root user")
-		}
-		cancel()
-	}})
-	if err != nil || early > 0 || !ready {
-		t.Errorf("run: %v; ready %v; %d connections before the log was synced", err, ready, early)
-	}
 }

@@ -1,4 +1,8 @@
-package node
+// Package engine is the storage and consensus half of a node: its shards, with the
+// groups that they drive, and the answers to the edge. It knows no socket and no
+// goroutine: production gives it loops of goroutines, tests and the simulator loops
+// that run everything inline, in virtual time.
+package engine
 
 import (
 	"fmt"
@@ -15,17 +19,25 @@ import (
 )
 
 // Loop is the thread of control that owns a shard: what is posted runs on it in
-// order, and jobs that touch the disk run on its lanes. The node has loops of
-// goroutines; tests run the same engine on loops that do everything inline.
+// order, and jobs that touch the disk run on its lanes.
 type Loop interface {
 	shard.Executor
 	// Post runs f on the loop, soon. It reports false after the loop has ended.
 	Post(f func()) bool
 }
 
-// engine is the storage and consensus half of a node: its shards, and the
-// answers to the edge. It knows no socket and no goroutine.
-type engine struct {
+// Driver is what a loop drives: after each batch of what was posted a Turn, and a
+// Tick for each unit of time (some 10 ms) while Ticking says that time has to pass.
+type Driver interface {
+	Turn()
+	Tick()
+	Ticking() bool
+	// Checkpoint takes one now; done runs on the loop.
+	Checkpoint(done func(error))
+}
+
+// Engine is the shards of one node and what they share.
+type Engine struct {
 	meta      *shard.Metadata
 	metaLoop  Loop
 	data      []*shard.Data
@@ -41,12 +53,28 @@ type engine struct {
 	host    func() wire.Stats
 }
 
+// Drivers lists what the loops drive, in the order in which the loops were asked
+// for: the metadata, then each shard of partitions.
+func (e *Engine) Drivers() []Driver {
+	drivers := []Driver{e.meta}
+	for _, d := range e.data {
+		drivers = append(drivers, d)
+	}
+	return drivers
+}
+
+// Announce sets what clients are told of the cluster and of this process. It is
+// called before the edge serves.
+func (e *Engine) Announce(roster wire.ClusterMetadata, host func() wire.Stats) {
+	e.roster, e.host = roster, host
+}
+
 // shardOf says which data shard owns a group.
-func (e *engine) shardOf(group uint64) int { return int(group % uint64(len(e.data))) }
+func (e *Engine) shardOf(group uint64) int { return int(group % uint64(len(e.data))) }
 
 // onData runs f on the loop of the shard that owns the group; lost is called if
 // that loop has ended.
-func (e *engine) onData(group uint64, f func(*shard.Data), lost func()) {
+func (e *Engine) onData(group uint64, f func(*shard.Data), lost func()) {
 	i := e.shardOf(group)
 	if !e.dataLoops[i].Post(func() { f(e.data[i]) }) {
 		lost()
@@ -54,14 +82,14 @@ func (e *engine) onData(group uint64, f func(*shard.Data), lost func()) {
 }
 
 // publish makes a view visible to the edge.
-func (e *engine) publish(v *metadata.View, op vsr.Op) {
+func (e *Engine) publish(v *metadata.View, op vsr.Op) {
 	e.view.Store(v)
 	e.commit.Store(uint64(op))
 }
 
 // changed makes, removes and purges groups as the metadata says, on the loops
 // that own them, and calls done on the metadata loop when all of it has happened.
-func (e *engine) changed(changes []metadata.Change, done func()) {
+func (e *Engine) changed(changes []metadata.Change, done func()) {
 	left := new(atomic.Int64)
 	left.Store(int64(len(changes)))
 	finish := func() {
@@ -79,7 +107,7 @@ func (e *engine) changed(changes []metadata.Change, done func()) {
 	}
 }
 
-func (e *engine) change(d *shard.Data, c metadata.Change, finish func()) {
+func (e *Engine) change(d *shard.Data, c metadata.Change, finish func()) {
 	id := vsr.GroupID(c.Group)
 	switch c.Kind {
 	case metadata.GroupCreated:
@@ -94,24 +122,24 @@ func (e *engine) change(d *shard.Data, c metadata.Change, finish func()) {
 	case metadata.GroupPurged:
 		d.Purge(id, c.Generation, finish)
 	default:
-		panic(fmt.Sprintf("node: unknown metadata change %v", c))
+		panic(fmt.Sprintf("engine: unknown metadata change %v", c))
 	}
 }
 
 // View implements edge.Backend.
-func (e *engine) View() *metadata.View { return e.view.Load() }
+func (e *Engine) View() *metadata.View { return e.view.Load() }
 
 // CommitOp implements edge.Backend.
-func (e *engine) CommitOp() uint64 { return e.commit.Load() }
+func (e *Engine) CommitOp() uint64 { return e.commit.Load() }
 
 // Cluster implements edge.Backend.
-func (e *engine) Cluster() wire.ClusterMetadata { return e.roster }
+func (e *Engine) Cluster() wire.ClusterMetadata { return e.roster }
 
 // Host implements edge.Backend.
-func (e *engine) Host() wire.Stats { return e.host() }
+func (e *Engine) Host() wire.Stats { return e.host() }
 
 // Stats implements edge.Backend.
-func (e *engine) Stats(group uint64) (partition.Figures, bool) {
+func (e *Engine) Stats(group uint64) (partition.Figures, bool) {
 	s, ok := e.stats.Load(group)
 	if !ok {
 		return partition.Figures{}, false
@@ -120,7 +148,7 @@ func (e *engine) Stats(group uint64) (partition.Figures, bool) {
 }
 
 // Metadata implements edge.Backend.
-func (e *engine) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply)) {
+func (e *Engine) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply)) {
 	lost := edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotCommitted}
 	run := func() {
 		e.meta.Submit(shard.MetadataRequest(req), func(r shard.MetadataReply) {
@@ -136,7 +164,7 @@ func (e *engine) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply
 }
 
 // Send implements edge.Backend.
-func (e *engine) Send(req edge.SendRequest, done func(edge.SendReply)) {
+func (e *Engine) Send(req edge.SendRequest, done func(edge.SendReply)) {
 	r := shard.SendRequest{
 		Group: vsr.GroupID(req.Group), Batch: req.Batch, Client: req.Client,
 		Request: req.Request, Numbered: req.Numbered, User: req.User,
@@ -149,18 +177,18 @@ func (e *engine) Send(req edge.SendRequest, done func(edge.SendReply)) {
 }
 
 // StoreOffset implements edge.Backend.
-func (e *engine) StoreOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
+func (e *Engine) StoreOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
 	e.writeOffset(req, (*shard.Data).StoreOffset, done)
 }
 
 // DeleteOffset implements edge.Backend.
-func (e *engine) DeleteOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
+func (e *Engine) DeleteOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
 	e.writeOffset(req, (*shard.Data).DeleteOffset, done)
 }
 
 type offsetWrite func(*shard.Data, shard.OffsetRequest, func(galgo.Code, vsr.Op))
 
-func (e *engine) writeOffset(req edge.OffsetRequest, write offsetWrite, done func(edge.OffsetReply)) {
+func (e *Engine) writeOffset(req edge.OffsetRequest, write offsetWrite, done func(edge.OffsetReply)) {
 	r := shard.OffsetRequest{
 		Group: vsr.GroupID(req.Group), Kind: req.Kind, Key: req.Key, Offset: req.Offset,
 		Monotone: req.Monotone, Client: req.Client, Request: req.Request, User: req.User,
@@ -171,7 +199,7 @@ func (e *engine) writeOffset(req edge.OffsetRequest, write offsetWrite, done fun
 }
 
 // Poll implements edge.Backend.
-func (e *engine) Poll(req edge.PollRequest, done func(edge.PollReply)) {
+func (e *Engine) Poll(req edge.PollRequest, done func(edge.PollReply)) {
 	r := partition.PollRequest{Kind: req.Kind, Key: req.Key, Strategy: req.Strategy, Count: req.Count, Bytes: req.Bytes}
 	e.onData(req.Group, func(d *shard.Data) {
 		done(edge.PollReply{Code: d.Poll(vsr.GroupID(req.Group), r, req.Plan)})
@@ -179,7 +207,7 @@ func (e *engine) Poll(req edge.PollRequest, done func(edge.PollReply)) {
 }
 
 // Offset implements edge.Backend.
-func (e *engine) Offset(group uint64, kind galgo.ConsumerKind, key uint32, done func(edge.OffsetReply)) {
+func (e *Engine) Offset(group uint64, kind galgo.ConsumerKind, key uint32, done func(edge.OffsetReply)) {
 	e.onData(group, func(d *shard.Data) {
 		stored, current, found, code := d.Offset(vsr.GroupID(group), kind, key)
 		done(edge.OffsetReply{Code: code, Found: found, Stored: stored, Current: current})

@@ -1,4 +1,4 @@
-package node
+package engine
 
 import (
 	"errors"
@@ -41,7 +41,7 @@ type world struct {
 	rng    *rand.Rand
 	now    uint64
 	loops  []*inlineLoop
-	engine *engine
+	engine *Engine
 	failed error // the node decided to stop
 	// patience is how many ticks in a row without work end a wait.
 	patience int
@@ -65,15 +65,15 @@ const worldTails = 4 << 20
 // open recovers a node from a disk. Errors are those of the start.
 func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (*world, error) {
 	w := &world{t: t, disk: d, rng: rand.New(rand.NewPCG(seed, 1)), now: now, patience: 4}
-	e, err := openEngine(d, engineOptions{
-		config: c, clock: w, random: w.rng.Uint64, tails: worldTails, files: shareFiles(filesOpen, 1),
-		loop: func() Loop {
+	e, err := Open(d, Options{
+		Config: c, Clock: w, Random: w.rng.Uint64, Tails: worldTails, SegmentFiles: 64, UnsyncedGroups: 64,
+		Loop: func() Loop {
 			l := &inlineLoop{}
 			w.loops = append(w.loops, l)
 			return l
 		},
-		fail: func(err error) { w.failed = errors.Join(w.failed, err) },
-		note: func(string, ...any) {},
+		Fail: func(err error) { w.failed = errors.Join(w.failed, err) },
+		Note: func(string, ...any) {},
 	})
 	if err != nil {
 		return nil, err
@@ -83,12 +83,7 @@ func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (
 	return w, nil
 }
 
-func (w *world) driver(i int) driver {
-	if i == 0 {
-		return w.engine.meta
-	}
-	return w.engine.data[i-1]
-}
+func (w *world) driver(i int) Driver { return w.engine.Drivers()[i] }
 
 // settle runs the node until nothing is left to do, or it has failed.
 func (w *world) settle() {
@@ -192,7 +187,7 @@ func (w *world) checkpoint() (ok bool) {
 	return meta && data && w.failed == nil
 }
 
-func (w *world) close() error { return w.engine.close() }
+func (w *world) close() error { return w.engine.Close() }
 
 // bootstrap makes the root user of a new node.
 func (w *world) bootstrap() bool {

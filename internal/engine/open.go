@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+
+	"galgo/internal/config"
+	"galgo/internal/disk"
+	"galgo/internal/metadata"
+	"galgo/internal/partition"
+	"galgo/internal/shard"
+	"galgo/internal/superblock"
+	"galgo/internal/vsr"
+	"galgo/internal/wire"
+)
+
+// walSpares is how many files of the metadata log are kept to be written again.
+const walSpares = 2
+
+// spares is the same for the logs of the partitions: as many as one checkpoint
+// frees, so that in the long run no file is made.
+func spares(c config.WAL) int { return int(c.Limit/c.FileSize) + 2 }
+
+// clusterID names a cluster by its name: a directory belongs to it for ever.
+func clusterID(name string) (id [16]byte) {
+	sum := sha256.Sum256([]byte("galgo cluster " + name))
+	copy(id[:], sum[:])
+	return id
+}
+
+// Options is what an engine is made of: everything that is not the same at every
+// run comes in here.
+type Options struct {
+	Config config.Config
+	Clock  shard.Clock
+	Random func() uint64 // unguessable in production
+	// Tails bounds the batches that all partitions together keep in memory, in bytes.
+	Tails int64
+	// SegmentFiles is how many segment files stay open between uses, UnsyncedGroups
+	// how many partitions may hold theirs open until a checkpoint.
+	SegmentFiles, UnsyncedGroups int
+	// Loop makes one; the first is for the metadata, then one a shard.
+	Loop func() Loop
+	// Fail is told why the node must stop, Note what an operator may want to read.
+	Fail func(error)
+	Note func(string, ...any)
+}
+
+// Open formats an empty disk or recovers what is on it. Nothing runs yet
+// when it returns: the loops it asked for are to be started.
+func Open(d disk.Disk, o Options) (*Engine, error) {
+	c := o.Config
+	cluster := clusterID(c.Cluster.Name)
+	format := shard.FormatConfig{
+		Identity: superblock.Identity{Cluster: cluster, ReplicaCount: 1, CreatedAt: o.Clock.Now()},
+		Shards:   c.System.Shards, WALFileSize: int64(c.WAL.FileSize), Salt: o.Random(),
+	}
+	binary.LittleEndian.PutUint64(format.Identity.Node[:], o.Random())
+	binary.LittleEndian.PutUint64(format.Identity.Node[8:], o.Random())
+	if err := shard.Format(d, format); err != nil {
+		return nil, err
+	}
+	e := &Engine{durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles)}
+	if err := e.openMetadata(d, cluster, o); err != nil {
+		return nil, err
+	}
+	view := e.View()
+	named := func(id vsr.GroupID) bool { _, ok := view.PartitionOf(uint64(id)); return ok }
+	err := shard.SweepGroups(d, named, view.GroupsIssued(), o.Note)
+	for i := 0; i < c.System.Shards && err == nil; i++ {
+		err = e.openData(d, cluster, i, o)
+	}
+	if err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err error) {
+	c := o.Config
+	e.metaLoop = o.Loop()
+	e.meta, err = shard.OpenMetadata(shard.MetadataConfig{
+		Disk: d, Clock: o.Clock, Executor: e.metaLoop, Cluster: cluster, Replicas: 1, Pipeline: c.Metadata.PrepareQueueDepth,
+		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(),
+		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
+		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
+		Publish:         e.publish, Changed: e.changed, Fail: o.Fail, Note: o.Note,
+	})
+	if err == nil {
+		e.publish(e.meta.View(), e.meta.CommitMin())
+	}
+	return err
+}
+
+func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error {
+	c, view, l := o.Config, e.View(), o.Loop()
+	data, err := shard.OpenData(shard.DataConfig{
+		Disk: d, Clock: o.Clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replicas: 1, Pipeline: c.Partition.PrepareQueueDepth,
+		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.Random(), WALLimit: int64(c.WAL.Limit),
+		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.Tails / int64(c.System.Shards), Files: e.files,
+		UnsyncedMax: max(1, o.UnsyncedGroups/c.System.Shards), Fail: o.Fail, Note: o.Note,
+	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
+	if err != nil {
+		return err
+	}
+	e.data = append(e.data, data)
+	e.dataLoops = append(e.dataLoops, l)
+	for _, id := range data.Groups() {
+		e.stats.Store(uint64(id), data.Stats(id))
+	}
+	return nil
+}
+
+// specs lists the groups that the metadata names for one shard.
+func (e *Engine) specs(v *metadata.View, index, shards int) []shard.GroupSpec {
+	var specs []shard.GroupSpec
+	for p := range v.AllPartitions() {
+		if int(p.Group%uint64(shards)) != index {
+			continue
+		}
+		if s, ok := e.spec(v, p.Group); ok {
+			specs = append(specs, s)
+		}
+	}
+	return specs
+}
+
+// spec says what the metadata knows of a group; false if it has none of that id.
+func (e *Engine) spec(v *metadata.View, group uint64) (shard.GroupSpec, bool) {
+	p, ok := v.PartitionOf(group)
+	if !ok {
+		return shard.GroupSpec{}, false
+	}
+	t, ok := v.TopicOf(p)
+	if !ok {
+		return shard.GroupSpec{}, false
+	}
+	o := t.Options
+	return shard.GroupSpec{
+		ID: vsr.GroupID(p.Group), Incarnation: p.CreatedRevision, Stream: p.Stream, Topic: p.Topic, Partition: p.ID,
+		SegmentSize: o.SegmentSize, MessagesToSave: o.MessagesRequiredToSave, BytesToSave: o.SizeOfMessagesRequiredToSave,
+		Preallocate: o.PreallocateSegments, Sync: e.syncs(&o), PurgeGeneration: p.PurgeGeneration,
+	}, true
+}
+
+// syncs reports whether a topic's messages are acknowledged after the sync: see
+// the decision on the durability of a topic in docs/decisions.
+func (e *Engine) syncs(o *wire.TopicOptions) bool {
+	switch o.Durability() {
+	case wire.DurabilityFsync:
+		return true
+	case wire.DurabilityMemory:
+		return false
+	}
+	return e.durable
+}
+
+// Close marks and closes the logs. Nothing may be under way.
+func (e *Engine) Close() error {
+	err := e.meta.Close()
+	for _, d := range e.data {
+		err = errors.Join(err, d.Close())
+	}
+	e.files.Close()
+	return err
+}
