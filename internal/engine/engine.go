@@ -213,3 +213,21 @@ func (e *Engine) Offset(group uint64, kind galgo.ConsumerKind, key uint32, done 
 		done(edge.OffsetReply{Code: code, Found: found, Stored: stored, Current: current})
 	}, func() { done(edge.OffsetReply{Code: galgo.CodeTransientNotAccepted}) })
 }
+
+// Deliver hands a message of another replica to the group that it is for, on the
+// loop that owns it.
+func (e *Engine) Deliver(m vsr.Message) {
+	if m.Group == vsr.MetadataGroup {
+		e.metaLoop.Post(func() { e.meta.Deliver(m) })
+		return
+	}
+	e.onData(uint64(m.Group), func(d *shard.Data) { d.Deliver(m) }, func() {})
+}
+
+// LinkDown says that the connection to a replica broke: evidence against it.
+func (e *Engine) LinkDown(replica uint8) {
+	e.metaLoop.Post(func() { e.meta.LinkDown(replica) })
+	for i, d := range e.data {
+		e.dataLoops[i].Post(func() { d.LinkDown(replica) })
+	}
+}

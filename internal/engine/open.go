@@ -33,6 +33,18 @@ func clusterID(name string) (id [16]byte) {
 // run comes in here.
 type Options struct {
 	Config config.Config
+
+	Replica  uint8
+	Replicas int // 0: one
+	// Boot numbers the lives of this replica: see vsr.Config. Not 0 among replicas.
+	Boot uint64
+	// Replace makes an empty disk that of a replica whose disk is lost: it may not
+	// vote, nor acknowledge, before it has been told everything by the others.
+	Replace bool
+	// Network takes what this node says to others; nil for a single one. What they say
+	// comes back through Deliver.
+	Network shard.Network
+	Timing  vsr.Timing
 	Clock  shard.Clock
 	Random func() uint64 // unguessable in production
 	// Tails bounds the batches that all partitions together keep in memory, in bytes.

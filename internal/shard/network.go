@@ -1,0 +1,38 @@
+package shard
+
+import "galgo/internal/vsr"
+
+// Network takes messages to other replicas. It may lose, delay, repeat and re-order
+// them. Send does not block and is called on a loop; what the message refers to does
+// not change any more.
+type Network interface{ Send(m vsr.Message) }
+
+// Deliver hands the metadata group a message from another replica.
+func (m *Metadata) Deliver(msg vsr.Message) {
+	m.group.core.Step(msg)
+	m.group.touch()
+}
+
+// LinkDown says that the connection to a replica broke.
+func (m *Metadata) LinkDown(replica uint8) {
+	m.group.core.LinkDown(replica)
+	m.group.touch()
+}
+
+// Deliver hands a partition group a message from another replica. One for a group
+// that is not here, yet or any more, is dropped: the sender repeats what matters.
+func (d *Data) Deliver(msg vsr.Message) {
+	if g := d.groups[msg.Group]; g != nil {
+		g.group.core.Step(msg)
+		g.group.touch()
+	}
+}
+
+// LinkDown says that the connection to a replica broke.
+func (d *Data) LinkDown(replica uint8) {
+	for _, id := range d.Groups() {
+		g := d.groups[id]
+		g.group.core.LinkDown(replica)
+		g.group.touch()
+	}
+}
