@@ -5,7 +5,6 @@
 package engine
 
 import (
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -99,30 +98,59 @@ func (e *Engine) changed(changes []metadata.Change, done func()) {
 	}
 	for _, c := range changes {
 		switch c.Kind {
-		case metadata.GroupCreated, metadata.GroupRemoved, metadata.GroupPurged:
-			e.onData(c.Group, func(d *shard.Data) { e.change(d, c, finish) }, func() {})
+		case metadata.GroupCreated:
+			spec, ok := e.spec(e.View(), c.Group)
+			e.onData(c.Group, func(d *shard.Data) {
+				if ok { // else it was removed since
+					e.create(d, spec)
+				}
+				finish()
+			}, func() {})
+		case metadata.GroupRemoved:
+			e.onData(c.Group, func(d *shard.Data) { e.remove(d, vsr.GroupID(c.Group), finish) }, func() {})
+		case metadata.GroupPurged:
+			e.onData(c.Group, func(d *shard.Data) { d.Purge(vsr.GroupID(c.Group), c.Generation, finish) }, func() {})
 		default:
 			finish()
 		}
 	}
 }
 
-func (e *Engine) change(d *shard.Data, c metadata.Change, finish func()) {
-	id := vsr.GroupID(c.Group)
-	switch c.Kind {
-	case metadata.GroupCreated:
-		if spec, ok := e.spec(e.view.Load(), c.Group); ok {
-			d.Create(spec)
-			e.stats.Store(c.Group, d.Stats(id))
-		}
-		finish()
-	case metadata.GroupRemoved:
-		e.stats.Delete(c.Group)
-		d.Remove(id, finish)
-	case metadata.GroupPurged:
-		d.Purge(id, c.Generation, finish)
-	default:
-		panic(fmt.Sprintf("engine: unknown metadata change %v", c))
+func (e *Engine) create(d *shard.Data, spec shard.GroupSpec) {
+	d.Create(spec)
+	e.moved(d, spec.ID)
+}
+
+func (e *Engine) remove(d *shard.Data, id vsr.GroupID, done func()) {
+	e.stats.Delete(uint64(id))
+	d.Remove(id, done)
+}
+
+// moved remembers where the figures of a group are.
+func (e *Engine) moved(d *shard.Data, id vsr.GroupID) {
+	if s := d.Stats(id); s != nil {
+		e.stats.Store(uint64(id), s)
+	}
+}
+
+// installed makes the groups fit metadata that came from a peer, whole.
+func (e *Engine) installed() {
+	view := e.View()
+	for i, d := range e.data {
+		specs := e.specs(view, i, len(e.data))
+		e.dataLoops[i].Post(func() {
+			known := make(map[vsr.GroupID]bool, len(specs))
+			for _, s := range specs {
+				known[s.ID] = true
+				e.create(d, s)
+				d.Purge(s.ID, s.PurgeGeneration, func() {})
+			}
+			for _, id := range d.Groups() {
+				if !known[id] {
+					e.remove(d, id, func() {})
+				}
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 
 	"galgo/internal/config"
 	"galgo/internal/disk"
@@ -45,8 +46,8 @@ type Options struct {
 	// comes back through Deliver.
 	Network shard.Network
 	Timing  vsr.Timing
-	Clock  shard.Clock
-	Random func() uint64 // unguessable in production
+	Clock   shard.Clock
+	Random  func() uint64 // unguessable in production
 	// Tails bounds the batches that all partitions together keep in memory, in bytes.
 	Tails int64
 	// SegmentFiles is how many segment files stay open between uses, UnsyncedGroups
@@ -64,9 +65,10 @@ type Options struct {
 func Open(d disk.Disk, o Options) (*Engine, error) {
 	c := o.Config
 	cluster := clusterID(c.Cluster.Name)
+	o.Replicas = max(o.Replicas, 1)
 	format := shard.FormatConfig{
-		Identity: superblock.Identity{Cluster: cluster, ReplicaCount: 1, CreatedAt: o.Clock.Now()},
-		Shards:   c.System.Shards, WALFileSize: int64(c.WAL.FileSize), Salt: o.Random(),
+		Identity: superblock.Identity{Cluster: cluster, Replica: o.Replica, ReplicaCount: uint8(o.Replicas), CreatedAt: o.Clock.Now()},
+		Shards:   c.System.Shards, WALFileSize: int64(c.WAL.FileSize), Salt: o.Random(), Replace: o.Replace,
 	}
 	binary.LittleEndian.PutUint64(format.Identity.Node[:], o.Random())
 	binary.LittleEndian.PutUint64(format.Identity.Node[8:], o.Random())
@@ -93,11 +95,11 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 	c := o.Config
 	e.metaLoop = o.Loop()
 	e.meta, err = shard.OpenMetadata(shard.MetadataConfig{
-		Disk: d, Clock: o.Clock, Executor: e.metaLoop, Cluster: cluster, Replicas: 1, Pipeline: c.Metadata.PrepareQueueDepth,
+		Disk: d, Clock: o.Clock, Executor: e.metaLoop, Cluster: cluster, Replication: o.replication(), Pipeline: c.Metadata.PrepareQueueDepth,
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(),
 		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
 		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
-		Publish:         e.publish, Changed: e.changed, Fail: o.Fail, Note: o.Note,
+		Publish:         e.publish, Changed: e.changed, Installed: e.installed, Fail: o.Fail, Note: o.Note,
 	})
 	if err == nil {
 		e.publish(e.meta.View(), e.meta.CommitMin())
@@ -107,11 +109,13 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 
 func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error {
 	c, view, l := o.Config, e.View(), o.Loop()
-	data, err := shard.OpenData(shard.DataConfig{
-		Disk: d, Clock: o.Clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replicas: 1, Pipeline: c.Partition.PrepareQueueDepth,
+	var data *shard.Data
+	var err error
+	data, err = shard.OpenData(shard.DataConfig{
+		Disk: d, Clock: o.Clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replication: o.replication(), Pipeline: c.Partition.PrepareQueueDepth,
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.Random(), WALLimit: int64(c.WAL.Limit),
 		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.Tails / int64(c.System.Shards), Files: e.files,
-		UnsyncedMax: max(1, o.UnsyncedGroups/c.System.Shards), Fail: o.Fail, Note: o.Note,
+		UnsyncedMax: max(1, o.UnsyncedGroups/c.System.Shards), Moved: func(id vsr.GroupID) { e.moved(data, id) }, Fail: o.Fail, Note: o.Note,
 	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
 	if err != nil {
 		return err
@@ -119,9 +123,17 @@ func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error
 	e.data = append(e.data, data)
 	e.dataLoops = append(e.dataLoops, l)
 	for _, id := range data.Groups() {
-		e.stats.Store(uint64(id), data.Stats(id))
+		e.moved(data, id)
 	}
 	return nil
+}
+
+// replication is the part of the options that the shards hand to their cores.
+func (o *Options) replication() shard.Replication {
+	return shard.Replication{
+		Replica: o.Replica, Replicas: o.Replicas, Boot: o.Boot, Network: o.Network, Timing: o.Timing,
+		Rand: rand.New(rand.NewPCG(o.Random(), o.Random())),
+	}
 }
 
 // specs lists the groups that the metadata names for one shard.
@@ -152,7 +164,7 @@ func (e *Engine) spec(v *metadata.View, group uint64) (shard.GroupSpec, bool) {
 	return shard.GroupSpec{
 		ID: vsr.GroupID(p.Group), Incarnation: p.CreatedRevision, Stream: p.Stream, Topic: p.Topic, Partition: p.ID,
 		SegmentSize: o.SegmentSize, MessagesToSave: o.MessagesRequiredToSave, BytesToSave: o.SizeOfMessagesRequiredToSave,
-		Preallocate: o.PreallocateSegments, Sync: e.syncs(&o), PurgeGeneration: p.PurgeGeneration,
+		Preallocate: o.PreallocateSegments, Sync: e.syncs(&o), PurgeGeneration: p.PurgeGeneration, Doubtful: e.meta.Doubts(p.CreatedRevision),
 	}, true
 }
 

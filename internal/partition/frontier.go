@@ -74,6 +74,10 @@ func (m *Machine) NotePurge(generation uint64) {
 	}
 }
 
+// StampedGeneration returns the generation of the last purge that was applied or given
+// a place in the log.
+func (m *Machine) StampedGeneration() uint64 { return m.frontier.generation }
+
 // Inherit takes over an uncommitted operation that an earlier primary has put
 // into the log, so that Stamp goes on behind it. Its bytes are final. Op and
 // order are the core's business.

@@ -58,7 +58,7 @@ func TestCommitThatNamesAnotherPrepare(t *testing.T) {
 	p := chain(1, 1)[0]
 	other := p.Identity
 	other[0] ^= 1
-	g.commit(vsr.Committed{Op: 1, Identity: other, Prepare: p})
+	g.commit(&vsr.Committed{Op: 1, Identity: other, Prepare: p})
 }
 
 // reopened recovers the shard from a disk.
@@ -74,7 +74,7 @@ func reopened(t *testing.T, d *memdisk.Disk, specs ...GroupSpec) (*Data, *manual
 
 func dataConfig(t *testing.T, d *memdisk.Disk, exec Executor) DataConfig {
 	return DataConfig{
-		Disk: d, Clock: stillClock{}, Executor: exec, Replicas: 1, Pipeline: 32,
+		Disk: d, Clock: stillClock{}, Executor: exec, Replication: Replication{Replicas: 1}, Pipeline: 32,
 		WALFileSize: 64 << 10, WALLimit: 1 << 40, TailBytes: 1 << 20, TailsBytes: 1 << 30,
 		Fail: func(err error) { t.Errorf("the shard gave up: %v", err) }, Note: func(string, ...any) {},
 	}

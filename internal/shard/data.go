@@ -29,6 +29,9 @@ type GroupSpec struct {
 	Sync bool
 	// PurgeGeneration counts the purges that the metadata has decided.
 	PurgeGeneration uint64
+	// Doubtful: a disk that this node had before may have promised something in the
+	// group. Unless this one knows it, the replica has to be told everything.
+	Doubtful bool
 }
 
 // DataConfig is what the driver of a shard's partition groups needs to know.
@@ -38,8 +41,7 @@ type DataConfig struct {
 	Executor Executor
 	Cluster  [16]byte
 	Shard    uint32
-	Replica  uint8
-	Replicas int
+	Replication
 	Pipeline int // ops of a group that wait for their quorum; twice as many may wait for those
 
 	WALFileSize int64
@@ -56,8 +58,10 @@ type DataConfig struct {
 	// keeps their files open, before a checkpoint is due; 0: any number.
 	UnsyncedMax int
 
-	Fail func(error)
-	Note func(msg string, args ...any)
+	// Moved tells that the figures of a group are in another place now; see Stats.
+	Moved func(vsr.GroupID)
+	Fail  func(error)
+	Note  func(msg string, args ...any)
 }
 
 // Data drives the partition groups of one shard.
@@ -73,6 +77,7 @@ type Data struct {
 	stalled []*dataGroup // whose calls wait until the log has room
 	ckpt    dataCheckpoint
 	jobs    int // segment jobs under way
+	later   later
 
 	unsynced int // groups with segments written since their last sync
 
@@ -102,7 +107,22 @@ type dataGroup struct {
 	head   vsr.Header      // of the last applied op
 	synced groupCheckpoint // newest; goes into the next table
 	saved  groupCheckpoint // in the table that counts
+
+	led     vsr.View // view in which the machine took over what its log holds
+	purged  uint64   // generation of the last purge that was queued or taken over
+	purging []purgeCall
+	courier courier
+	taking  groupTaking
 }
+
+// purgeCall waits for a purge.
+type purgeCall struct {
+	generation uint64
+	done       func()
+}
+
+// noView is none in which a group has been led.
+const noView = ^vsr.View(0)
 
 // dataCall is a request that waits for room in its group's pipeline.
 type dataCall struct {
@@ -180,11 +200,24 @@ const unwrittenMax = 128 << 20
 // ready finds a group that serves; otherwise it refuses with a retriable code.
 func (d *Data) ready(id vsr.GroupID, refuse func(galgo.Code)) (*dataGroup, bool) {
 	g := d.groups[id]
-	if g == nil || g.gone || d.feed.full() || d.crowded(g) {
+	if g == nil || g.gone || d.feed.full() || d.crowded(g) || !g.group.core.Serving() {
 		refuse(galgo.CodeTransientNotAccepted)
 		return nil, false
 	}
+	g.lead()
 	return g, true
+}
+
+// lead has the machine of a new primary take over what earlier ones put into the log,
+// so that it stamps behind that and knows what is in flight.
+func (g *dataGroup) lead() {
+	view := g.group.core.View().View
+	if g.led == view {
+		return
+	}
+	g.led, g.purged = view, 0
+	g.machine.Abandon()
+	g.group.uncommitted(func(p *vsr.Prepare) { g.machine.Inherit(entryOf(p)) })
 }
 
 // logLimitFactor bounds the log, in multiples of the size at which a checkpoint is
@@ -256,8 +289,9 @@ func (d *Data) offset(req OffsetRequest, op uint8, body []byte, check func(*data
 	})
 }
 
-// Purge empties a partition; done runs when that is committed. A generation
-// that was applied already is done at once.
+// Purge empties a partition; done runs when that is applied here. A generation that
+// was applied already is done at once. The primary of the group puts it into the log,
+// whichever node that is or becomes: the metadata has decided it for all of them.
 func (d *Data) Purge(id vsr.GroupID, generation uint64, done func()) {
 	g := d.groups[id]
 	if g == nil || g.gone || g.machine.Generation() >= generation {
@@ -265,22 +299,61 @@ func (d *Data) Purge(id vsr.GroupID, generation uint64, done func()) {
 		return
 	}
 	g.spec.PurgeGeneration = max(g.spec.PurgeGeneration, generation)
-	// Not through enqueue: the metadata has decided it, so no queue may refuse it.
+	g.purging = append(g.purging, purgeCall{generation, done})
+	d.purge(g)
+	d.activate(g)
+}
+
+// purge queues the purge that the metadata has decided last, behind what was asked for
+// before it, if this node leads the group. No queue may refuse it.
+func (d *Data) purge(g *dataGroup) {
+	generation := g.spec.PurgeGeneration
+	if generation <= g.machine.Generation() || generation <= g.purged || !g.group.core.Serving() {
+		return
+	}
+	g.lead()
+	if g.purged = generation; generation <= g.machine.StampedGeneration() {
+		return
+	}
+	undone := func(galgo.Code) { g.purged = 0 }
 	g.queue = append(g.queue, dataCall{
 		admit: func(ts uint64) (vsr.Request, bool) {
 			g.machine.NotePurge(generation)
 			return vsr.Request{Operation: partition.OpPurge, Timestamp: ts, Body: partition.AppendPurge(nil, generation)}, true
 		},
-		done:   func(*vsr.Prepare, partition.Result) { done() },
-		refuse: func(galgo.Code) { done() },
+		refuse: undone,
 	})
-	d.activate(g)
+}
+
+// settlePurges tells who waits for a purge that it is applied.
+func (g *dataGroup) settlePurges(all bool) {
+	var done []func()
+	kept := g.purging[:0]
+	for _, p := range g.purging {
+		if all || p.generation <= g.machine.Generation() {
+			done = append(done, p.done)
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	clear(g.purging[len(kept):])
+	g.purging = kept
+	for _, f := range done {
+		f()
+	}
+}
+
+// readable: what is applied here is not of the past. A replica that has heard nothing
+// of its view for an election timeout, or that may have acknowledged more before it
+// was restarted, does not answer.
+func (g *dataGroup) readable() bool {
+	return !g.gone && !g.taking.installing && g.group.core.Current() && g.group.core.Barrier() == 0
 }
 
 // Poll plans a poll against what is committed; the plan is read off the loop.
 func (d *Data) Poll(id vsr.GroupID, req partition.PollRequest, plan *partition.Plan) galgo.Code {
 	g := d.groups[id]
-	if g == nil || g.gone {
+	if g == nil || !g.readable() {
 		return galgo.CodeTransientNotAccepted
 	}
 	return g.machine.Poll(req, plan)
@@ -289,7 +362,7 @@ func (d *Data) Poll(id vsr.GroupID, req partition.PollRequest, plan *partition.P
 // Offset reads a committed consumer offset and the partition's current one.
 func (d *Data) Offset(id vsr.GroupID, kind galgo.ConsumerKind, key uint32) (stored, current uint64, found bool, code galgo.Code) {
 	g := d.groups[id]
-	if g == nil || g.gone {
+	if g == nil || !g.readable() {
 		return 0, 0, false, galgo.CodeTransientNotAccepted
 	}
 	stored, found = g.machine.StoredOffset(kind, key)
@@ -325,15 +398,25 @@ func (d *Data) turn(g *dataGroup) {
 			break
 		}
 		for _, a := range answers {
-			a.done(a.prepare, a.result)
+			if a.done != nil {
+				a.done(a.prepare, a.result)
+			}
+		}
+		if len(g.purging) > 0 {
+			g.settlePurges(false)
 		}
 	}
+	d.installTaken(g)
 	d.write(g)
 	d.account(g)
 }
 
 // propose moves waiting calls into the pipeline while there is room.
 func (d *Data) propose(g *dataGroup) {
+	d.purge(g)
+	if len(g.queue) > 0 && !g.group.core.Serving() {
+		d.refuseQueue(g, galgo.CodeTransientNotAccepted)
+	}
 	now := uint64(0)
 	for len(g.queue) > 0 && g.group.core.Room() > 0 && !d.feed.full() {
 		if now == 0 {
@@ -346,13 +429,26 @@ func (d *Data) propose(g *dataGroup) {
 		if !ok {
 			continue
 		}
-		if err := g.group.propose(req, call.done); err != nil {
-			panic(fmt.Sprintf("shard: group %d has room but refuses: %v", g.spec.ID, err))
-		}
+		d.mustPropose(g, req, call.done, call.refuse)
 	}
 	if len(g.queue) > 0 && d.feed.full() && !g.stalled {
 		g.stalled = true
 		d.stalled = append(d.stalled, g)
+	}
+}
+
+func (d *Data) mustPropose(g *dataGroup, req vsr.Request, done func(*vsr.Prepare, partition.Result), lost func(galgo.Code)) {
+	if err := g.group.propose(req, done, lost); err != nil {
+		panic(fmt.Sprintf("shard: group %d has room but refuses: %v", g.spec.ID, err))
+	}
+}
+
+// refuseQueue answers the calls that wait for room: they will get none here.
+func (d *Data) refuseQueue(g *dataGroup, code galgo.Code) {
+	queue := g.queue
+	g.queue = nil
+	for _, call := range queue {
+		call.refuse(code)
 	}
 }
 
@@ -374,10 +470,15 @@ func (d *Data) unstall() {
 func (d *Data) apply(g *dataGroup, p *vsr.Prepare) partition.Result {
 	g.head = p.Header
 	d.ckpt.bytes += int64(len(p.Body)) + vsr.HeaderSize
-	return g.machine.Apply(partition.Entry{
+	return g.machine.Apply(entryOf(p))
+}
+
+// entryOf is a prepare as the machine sees it.
+func entryOf(p *vsr.Prepare) partition.Entry {
+	return partition.Entry{
 		Op: uint64(p.Op), Operation: p.Operation, Timestamp: p.Timestamp, Offset: p.Offset,
 		Client: p.Client, Request: p.Request, Numbered: p.RequestSum != [16]byte{}, Body: p.Body,
-	})
+	}
 }
 
 // Remove stops serving a group whose partition was deleted and removes its
@@ -392,12 +493,9 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 	}
 	g.gone = true
 	delete(d.groups, id)
-	queue := g.queue
-	g.queue = nil
-	for _, call := range queue {
-		call.refuse(galgo.CodeResourceNotFound)
-	}
-	g.group.abandon(partition.Result{Code: galgo.CodeResourceNotFound})
+	d.refuseQueue(g, galgo.CodeResourceNotFound)
+	g.group.abandon(galgo.CodeResourceNotFound)
+	g.settlePurges(true)
 	d.release(g)
 	d.countUnsynced(g, false)
 	d.forget(g)
@@ -414,24 +512,43 @@ func (d *Data) forget(g *dataGroup) {
 	}
 }
 
-// add puts a group among those that are served.
+// add puts a group among those that are served; its core is made by the caller.
 func (d *Data) add(s GroupSpec, machine *partition.Machine, c groupCheckpoint) *dataGroup {
-	g := &dataGroup{spec: s, machine: machine, head: c.head, synced: c, saved: c, anchored: s.Sync}
+	g := &dataGroup{spec: s, machine: machine, head: c.head, synced: c, saved: c, anchored: s.Sync, led: noView}
 	g.group = group[partition.Result]{
-		feed: &d.feed, sync: s.Sync, wake: func() { d.activate(g) },
-		apply: func(p *vsr.Prepare) partition.Result { return d.apply(g, p) },
+		id: s.ID, log: d.log, feed: &d.feed, exec: d.cfg.Executor, net: d.cfg.Network, note: d.cfg.Note,
+		sync: s.Sync || d.cfg.Replicas > 1, wake: func() { d.activate(g) },
+		apply:   func(p *vsr.Prepare) partition.Result { return d.apply(g, p) },
+		persist: func(s vsr.State, done func()) { d.feed.append(promise{State: s}.record(g.spec.ID), true, done) },
 	}
+	g.courier = d.newCourier(g)
+	g.group.transfer = g.courier.do
 	d.groups[s.ID] = g
-	g.group.core = d.core(g, c.head)
 	return g
 }
 
-// core starts the consensus of a group whose log ends at head.
-func (d *Data) core(g *dataGroup, head vsr.Header) *vsr.Core {
-	return vsr.New(vsr.Config{
-		Cluster: d.cfg.Cluster, Group: g.spec.ID, Incarnation: g.spec.Incarnation,
-		Replica: d.cfg.Replica, Replicas: d.cfg.Replicas, Pipeline: d.cfg.Pipeline,
-	}, vsr.Recovered{Head: head.Op, HeadIdentity: head.Identity, HeadTimestamp: head.Timestamp, Commit: head.Op})
+// core makes the consensus of a group from what its log held; nil for a group that this
+// disk has never heard of.
+func (d *Data) core(g *dataGroup, log *replay, promised *promise) {
+	r := vsr.Recovered{State: d.firstState(g.spec.ID), Fresh: promised == nil, Checkpoint: g.saved.head.Op}
+	switch {
+	case promised != nil:
+		r.State = promised.State
+	case log.head.Op > 0:
+		r.Fresh = false // it took part in the first view, which needs no record
+	case g.spec.Doubtful:
+		r.Fresh, r.State.Doubt = false, vsr.DoubtAll
+	}
+	g.group.recovered = log.rest
+	g.group.core = vsr.New(d.cfg.config(d.cfg.Cluster, g.spec.ID, g.spec.Incarnation, d.cfg.Pipeline), log.recovered(r))
+	g.group.touch()
+}
+
+// firstState is where a group begins. Its first primary follows from its number, so
+// that primaries are spread over the nodes.
+func (d *Data) firstState(id vsr.GroupID) vsr.State {
+	v := vsr.View(uint64(id) % uint64(d.cfg.Replicas))
+	return vsr.State{View: v, LogView: v}
 }
 
 // Stats returns a group's figures, readable from any goroutine; nil if the group
@@ -458,10 +575,21 @@ func (d *Data) Tick() {
 	d.feed.tick()
 	d.ckpt.tick()
 	d.resume()
+	if d.cfg.Replicas == 1 {
+		return
+	}
+	d.later.tick()
+	for _, id := range d.Groups() {
+		g := d.groups[id]
+		g.group.core.Tick()
+		g.group.touch()
+	}
 }
 
 // Ticking reports whether the driver waits for time to pass.
-func (d *Data) Ticking() bool { return d.feed.ticking() || d.ckpt.pause > 0 || len(d.paused) > 0 }
+func (d *Data) Ticking() bool {
+	return d.cfg.Replicas > 1 || d.feed.ticking() || d.ckpt.pause > 0 || len(d.paused) > 0
+}
 
 // Close marks and closes the log. Nothing may be under way; segments need no
 // closing, the log has what they lack.

@@ -28,6 +28,7 @@ type dataCheckpoint struct {
 	number  uint64 // of the table that counts; 0 if none
 	bytes   int64  // of log since then
 	running bool
+	wanted  bool         // whether or not the log has grown
 	began   int64        // bytes when the running one began
 	todo    []*dataGroup // whose segments are still to be synced
 	syncing int
@@ -47,7 +48,7 @@ type groupCheckpoint struct {
 // maybeCheckpoint starts a checkpoint when the log has grown enough, and drives
 // the one under way.
 func (d *Data) maybeCheckpoint() {
-	due := d.ckpt.bytes > d.cfg.WALLimit || d.feed.tight && d.ckpt.bytes > d.cfg.WALFileSize || d.feed.full() && d.ckpt.bytes > 0 ||
+	due := d.ckpt.wanted || d.ckpt.bytes > d.cfg.WALLimit || d.feed.tight && d.ckpt.bytes > d.cfg.WALFileSize || d.feed.full() && d.ckpt.bytes > 0 ||
 		d.cfg.UnsyncedMax > 0 && d.unsynced > d.cfg.UnsyncedMax
 	if due && !d.ckpt.running && d.ckpt.pause == 0 {
 		d.Checkpoint(func(error) {})
@@ -62,13 +63,13 @@ func (d *Data) Checkpoint(done func(error)) {
 	if k.running {
 		return
 	}
-	k.running, k.err, k.began = true, nil, k.bytes
+	k.running, k.err, k.began, k.wanted = true, nil, k.bytes, false
 	for _, id := range d.Groups() {
-		if g := d.groups[id]; g.head.Op > g.saved.head.Op {
+		if g := d.groups[id]; g.synced.head.Op < g.head.Op && !g.taking.installing {
 			k.todo = append(k.todo, g)
 		}
 	}
-	if len(k.todo) == 0 && k.bytes == 0 {
+	if len(k.todo) == 0 && k.bytes == 0 && !d.unsaved() {
 		d.checkpointDone(nil)
 		return
 	}
@@ -104,6 +105,16 @@ func (d *Data) syncNext() {
 	} else if len(k.todo) == 0 {
 		d.writeTable()
 	}
+}
+
+// unsaved: a group has a checkpoint that no table names yet.
+func (d *Data) unsaved() bool {
+	for _, g := range d.groups {
+		if g.synced.head.Op > g.saved.head.Op {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *Data) syncGroup(g *dataGroup) bool {
@@ -169,6 +180,8 @@ func (d *Data) settle(number uint64, rows []tableRow) {
 		if g := d.groups[row.id]; g != nil && g.saved.head.Op < row.head.Op {
 			g.saved = row.groupCheckpoint
 			g.machine.Settled(uint64(row.head.Op))
+			g.group.core.CheckpointDone(row.head.Op, row.head.Identity)
+			d.settleTaken(g)
 			d.activate(g)
 		}
 	}
@@ -199,5 +212,17 @@ func (d *Data) checkpointDone(err error) {
 	k.done = nil
 	for _, f := range done {
 		f(err)
+	}
+	if d.cfg.Replicas > 1 {
+		d.wakeTaking()
+	}
+}
+
+// wakeTaking has those go on that waited for the checkpoint to end.
+func (d *Data) wakeTaking() {
+	for _, id := range d.Groups() {
+		if g := d.groups[id]; g.taking.ready {
+			d.activate(g)
+		}
 	}
 }

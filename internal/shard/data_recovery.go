@@ -56,9 +56,12 @@ func (d *Data) recover(dir string, specs []GroupSpec, recovered *wal.Recovered, 
 			return err
 		}
 	}
+	if err := d.sweepStaging(known); err != nil {
+		return err
+	}
 	slices.SortFunc(specs, func(a, b GroupSpec) int { return int(int64(a.ID) - int64(b.ID)) })
 	for _, s := range specs {
-		if err := d.recoverGroup(dir, s, rows[s.ID]); err != nil {
+		if err := d.recoverGroup(dir, s, rows[s.ID], recoveredGroup(recovered, s.ID)); err != nil {
 			return err
 		}
 	}
@@ -99,31 +102,49 @@ func (d *Data) unknown(dir string, id vsr.GroupID, known map[vsr.GroupID]bool, i
 	return nil
 }
 
-func (d *Data) recoverGroup(dir string, s GroupSpec, row tableRow) error {
+func (d *Data) recoverGroup(dir string, s GroupSpec, row tableRow, log wal.RecoveredGroup) error {
+	taken, err := d.finishTaking(s, &row, log)
+	if err != nil {
+		return err
+	}
 	var ckpt *partition.Checkpoint
 	if row.head.Op > 0 {
-		c, err := partition.DecodeCheckpoint(row.blob)
-		if err != nil {
+		if ckpt, err = partition.DecodeCheckpoint(row.blob); err != nil {
 			return fmt.Errorf("group %d: %w", s.ID, err)
 		}
-		ckpt = c
 	}
 	machine, err := partition.Open(d.config(s), ckpt, d.logFrom(s.ID, row.head.Op))
 	if err != nil {
 		return err
 	}
 	g := d.add(s, machine, row.groupCheckpoint)
-	head, err := replayFrom(d.log, dir, s.ID, row.head, func(p *vsr.Prepare) { d.apply(g, p) })
+	if taken {
+		g.saved = groupCheckpoint{} // no table has it yet
+		d.ckpt.wanted = true
+	}
+	r, err := replayFrom(d.log, dir, s.ID, row.head, d.cfg.Replicas, 0, func(p *vsr.Prepare) { d.apply(g, p) })
 	if err != nil {
 		return err
 	}
-	g.group.core = d.core(g, head)
-	g.anchored = s.Sync || head.Op > row.head.Op // what was recovered is durable
-	if s.PurgeGeneration > machine.Generation() {
-		// The metadata decided a purge that had not reached the group's log.
-		d.Purge(s.ID, s.PurgeGeneration, func() {})
+	promised, err := promiseOf(dir, log)
+	if err != nil {
+		return err
 	}
+	d.core(g, &r, promised)
+	g.anchored = s.Sync || r.head.Op > row.head.Op // what was recovered is durable
 	return nil
+}
+
+// promiseOf reads what the replica has promised in a group; nil if it never had to say.
+func promiseOf(dir string, log wal.RecoveredGroup) (*promise, error) {
+	if log.State == nil {
+		return nil, nil
+	}
+	p, err := decodePromise(log.State)
+	if err != nil {
+		return nil, fmt.Errorf("%s: group %d: %w", dir, log.Group, err)
+	}
+	return &p, nil
 }
 
 // logFrom is the lowest op of a group that the log holds, 0 if it holds none above

@@ -14,7 +14,7 @@ const segmentRetryTicks = 50
 
 // write starts the write of a group's segments that is due, if there is one.
 func (d *Data) write(g *dataGroup) {
-	if g.gone || g.pause > 0 {
+	if g.gone || g.pause > 0 || g.taking.installing {
 		return
 	}
 	if d.writeSegments(g, false) {
@@ -148,5 +148,6 @@ func (d *Data) Create(s GroupSpec) {
 	if err != nil {
 		panic(fmt.Sprintf("shard: the metadata let pass what makes no partition: group %d: %v", s.ID, err))
 	}
-	d.add(s, machine, groupCheckpoint{})
+	g := d.add(s, machine, groupCheckpoint{})
+	d.core(g, &replay{}, nil)
 }

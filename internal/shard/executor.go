@@ -11,6 +11,8 @@ const (
 	LaneSegments
 	// LaneCheckpoint owns the superblock and the checkpoint files.
 	LaneCheckpoint
+	// LaneTransfer serves other replicas from this disk, and takes checkpoints from them.
+	LaneTransfer
 	lanes
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"galgo/internal/disk"
 	"galgo/internal/superblock"
+	"galgo/internal/vsr"
 	"galgo/internal/wal"
 )
 
@@ -18,6 +19,8 @@ type FormatConfig struct {
 	Shards      int
 	WALFileSize int64
 	Salt        uint64
+	// Replace: the disk of this replica is lost, and this one takes its place.
+	Replace bool
 }
 
 // Format makes an empty data directory one of this node, or checks that it is
@@ -65,10 +68,28 @@ func format(d disk.Disk, cfg FormatConfig) error {
 			return fmt.Errorf("format: %w", err)
 		}
 	}
+	if cfg.Replace {
+		if err := writeDoubt(d, cfg); err != nil {
+			return fmt.Errorf("format: %w", err)
+		}
+	}
 	if err := superblock.WriteIdentity(d, cfg.Identity); err != nil {
 		return fmt.Errorf("format: %w", err)
 	}
 	return nil
+}
+
+// writeDoubt has the metadata log say that this disk knows nothing of what the replica
+// has promised before.
+func writeDoubt(d disk.Disk, cfg FormatConfig) error {
+	log, _, err := wal.Open(d, metadataLogDir, wal.Options{
+		FileSize: cfg.WALFileSize, Salt: cfg.Salt, Cluster: cfg.Identity.Cluster, Replica: cfg.Identity.Replica, Shard: metadataShard,
+	})
+	if err != nil {
+		return err
+	}
+	doubt := promise{State: vsr.State{Doubt: vsr.DoubtAll}}
+	return errors.Join(log.Write([]wal.Record{doubt.record(vsr.MetadataGroup)}, true), log.Close())
 }
 
 func logDir(shard uint32) string {
@@ -152,7 +173,7 @@ func checkVirginLogs(d disk.Disk, cfg FormatConfig, lost func(string) error) err
 	for _, dir := range dirs {
 		records := 0
 		err := wal.Inspect(d, dir, func(i wal.Item) error {
-			if i.Record && i.Kind != 0 && i.Kind != wal.KindMark {
+			if i.Record && i.Kind != 0 && i.Kind != wal.KindMark && !isDoubt(i) {
 				records++
 			}
 			return nil
@@ -165,6 +186,12 @@ func checkVirginLogs(d disk.Disk, cfg FormatConfig, lost func(string) error) err
 		}
 	}
 	return nil
+}
+
+// isDoubt: the record is the one that formatting writes for a replaced disk.
+func isDoubt(i wal.Item) bool {
+	p, err := decodePromise(i.State)
+	return i.Kind == wal.KindState && i.Group == vsr.MetadataGroup && err == nil && p == promise{State: vsr.State{Doubt: vsr.DoubtAll}}
 }
 
 // logDirs lists the log directories that exist.

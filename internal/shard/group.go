@@ -3,40 +3,66 @@ package shard
 import (
 	"fmt"
 
+	"galgo"
 	"galgo/internal/vsr"
+	"galgo/internal/wal"
 )
 
-// group runs the core of one consensus group: it feeds the log with what the
-// core appends, applies what the core commits and answers who proposed it. R is
-// what applying an operation yields.
+// group runs the core of one consensus group: it feeds the log with what the core
+// appends, applies what it commits, answers who proposed it, and does for other
+// replicas what the core asks for. R is what applying an operation yields.
 type group[R any] struct {
 	core  *vsr.Core
+	id    vsr.GroupID
+	log   *wal.Log
 	feed  *feeder
+	exec  Executor
+	net   Network
+	note  func(msg string, args ...any)
 	sync  bool   // an op counts as held when it is synced, not only written
 	dirty bool   // the core has had input since the last turn
 	wake  func() // asks the owner for a turn
 	apply func(*vsr.Prepare) R
+	// persist makes what the replica promised durable and calls done then.
+	persist func(s vsr.State, done func())
+	// transfer does a step of serving or taking a checkpoint.
+	transfer func(vsr.Transfer)
 
-	// waiting holds the proposer of each op after the last applied one, in
-	// order; nil where nobody waits.
-	waiting []func(*vsr.Prepare, R)
+	// waiting holds who proposed an op that is not applied yet, by ascending op.
+	waiting []waiter[R]
 	answers []answer[R] // of the present turn, reused
-	writing int         // ops that the log was given and has not acknowledged
+	// recovered are the prepares that were in the log at start and are not applied
+	// yet, in order: the core has their headers only.
+	recovered []*vsr.Prepare
+	writing   int  // records that the log was given and has not acknowledged
+	gone      bool // nothing is handed to the core any more
 }
 
+// waiter is told the outcome of an op: done if it was applied, else lost, with the
+// code for the client.
+type waiter[R any] struct {
+	op       vsr.Op
+	identity vsr.Identity
+	done     func(*vsr.Prepare, R)
+	lost     func(galgo.Code)
+}
+
+// answer is an applied op; done is nil where nobody here waits for it.
 type answer[R any] struct {
 	done    func(*vsr.Prepare, R)
 	prepare *vsr.Prepare
 	result  R
 }
 
-// propose puts the request into the log. done runs on the loop once it is
-// committed and applied. The errors are those of Core.Propose.
-func (g *group[R]) propose(r vsr.Request, done func(*vsr.Prepare, R)) error {
-	if _, _, err := g.core.Propose(r); err != nil {
+// propose puts the request into the log. done runs on the loop once it is committed
+// and applied; lost, if that will not be seen here. The errors are those of
+// Core.Propose.
+func (g *group[R]) propose(r vsr.Request, done func(*vsr.Prepare, R), lost func(galgo.Code)) error {
+	op, identity, err := g.core.Propose(r)
+	if err != nil {
 		return err
 	}
-	g.waiting = append(g.waiting, done)
+	g.waiting = append(g.waiting, waiter[R]{op, identity, done, lost})
 	g.touch()
 	return nil
 }
@@ -46,55 +72,194 @@ func (g *group[R]) touch() {
 	g.wake()
 }
 
-// turn performs what the core wants done. It returns the answers that are due; the
-// caller gives them after it has made the new state visible, and takes turns until
+// turn performs what the core wants done. It returns the ops that were applied; the
+// caller answers them after it has made the new state visible, and takes turns until
 // there are none.
 func (g *group[R]) turn() []answer[R] {
 	clear(g.answers) // an idle group keeps nobody's batch alive
 	g.answers = g.answers[:0]
-	for g.dirty {
+	for g.dirty && !g.gone {
 		g.dirty = false
 		r := g.core.Ready()
-		if len(r.Send) > 0 || r.Persist != nil || r.Truncate != nil {
-			panic("shard: the core of a single replica wants to send, persist or truncate")
+		g.store(&r)
+		for i := range r.Send {
+			g.net.Send(r.Send[i])
 		}
-		for _, p := range r.Append {
-			g.writing++
-			g.feed.prepare(p, g.sync, func() {
-				g.writing--
-				g.core.AppendDone(p.Op, p.Identity)
-				g.touch()
-			})
+		for i := range r.Commit {
+			g.commit(&r.Commit[i])
 		}
-		for _, c := range r.Commit {
-			g.commit(c)
+		for _, read := range r.Read {
+			g.read(read)
+		}
+		for _, t := range r.Transfer {
+			g.transfer(t)
 		}
 	}
 	return g.answers
 }
 
-func (g *group[R]) commit(c vsr.Committed) {
-	if c.Prepare == nil || c.Prepare.Identity != c.Identity {
-		panic(fmt.Sprintf("shard: commit of op %d names %v, which is not at hand", c.Op, c.Identity))
+// store gives the log what has to be durable, in the order that the core asks for:
+// the log keeps it.
+func (g *group[R]) store(r *vsr.Ready) {
+	if r.Truncate != nil {
+		g.truncate(*r.Truncate)
 	}
-	result := g.apply(c.Prepare)
-	g.core.Applied(c.Op)
-	done := g.waiting[0]
-	g.waiting[0] = nil
-	g.waiting = g.waiting[1:]
-	if done != nil {
-		g.answers = append(g.answers, answer[R]{done, c.Prepare, result})
+	for _, p := range r.Append {
+		g.writing++
+		g.feed.prepare(p, g.sync, func() {
+			g.writing--
+			if !g.gone {
+				g.core.AppendDone(p.Op, p.Identity)
+			}
+			g.touch()
+		})
+	}
+	if r.Persist != nil {
+		s := *r.Persist
+		g.writing++
+		g.persist(s, func() {
+			g.writing--
+			if !g.gone {
+				g.core.StateDurable(s)
+			}
+			g.touch()
+		})
 	}
 }
 
-// abandon answers everybody who waits for an op: the group will apply none of
-// them any more.
-func (g *group[R]) abandon(result R) {
-	waiting := g.waiting
-	g.waiting = nil
-	for _, done := range waiting {
-		if done != nil {
-			done(&vsr.Prepare{}, result)
+// truncate drops what the log of a new view does not hold. Who proposed it cannot be
+// told that it never will be: a later view may still find it elsewhere.
+func (g *group[R]) truncate(op vsr.Op) {
+	g.writing++
+	g.feed.append(wal.Record{Kind: wal.KindTruncate, Group: g.id, Op: op}, true, func() {
+		g.writing--
+		g.touch()
+	})
+	for len(g.recovered) > 0 && g.recovered[len(g.recovered)-1].Op > op {
+		g.recovered = g.recovered[:len(g.recovered)-1]
+	}
+	kept := len(g.waiting)
+	for kept > 0 && g.waiting[kept-1].op > op {
+		kept--
+	}
+	g.lose(kept, len(g.waiting), galgo.CodeTransientNotCommitted)
+}
+
+// lose takes the waiters from..to away and tells them code.
+func (g *group[R]) lose(from, to int, code galgo.Code) {
+	lost := append([]waiter[R](nil), g.waiting[from:to]...)
+	rest := append(g.waiting[:from], g.waiting[to:]...)
+	clear(g.waiting[len(rest):])
+	g.waiting = rest
+	for i := range lost {
+		if lost[i].lost != nil {
+			lost[i].lost(code)
 		}
 	}
+}
+
+func (g *group[R]) commit(c *vsr.Committed) {
+	p := c.Prepare
+	if p == nil && len(g.recovered) > 0 {
+		p = g.recovered[0]
+	}
+	if p == nil || p.Op != c.Op || p.Identity != c.Identity {
+		panic(fmt.Sprintf("shard: group %d: commit of op %d names %v, which is not at hand", g.id, c.Op, c.Identity))
+	}
+	if len(g.recovered) > 0 && g.recovered[0].Op == c.Op {
+		g.recovered = g.recovered[1:]
+	}
+	result := g.apply(p)
+	g.core.Applied(c.Op)
+	g.dirty = g.dirty || g.net != nil // applying makes room for what is to be repaired
+	g.answers = append(g.answers, answer[R]{g.waiterOf(p), p, result})
+}
+
+// waiterOf takes out who waits for the op. Somebody who waits for another prepare in
+// its place was told so when that was cut.
+func (g *group[R]) waiterOf(p *vsr.Prepare) func(*vsr.Prepare, R) {
+	if len(g.waiting) == 0 || g.waiting[0].op > p.Op {
+		return nil
+	}
+	w := g.waiting[0]
+	if w.op != p.Op || w.identity != p.Identity {
+		panic(fmt.Sprintf("shard: group %d: op %d is applied as %v, somebody waits for op %d, %v", g.id, p.Op, p.Identity, w.op, w.identity))
+	}
+	g.waiting[0] = waiter[R]{}
+	g.waiting = g.waiting[1:]
+	return w.done
+}
+
+// skip forgets what lies up to op: a checkpoint that came from elsewhere has it, so
+// nobody here learns how it ended. With all, what lies above is gone as well.
+func (g *group[R]) skip(op vsr.Op, all bool) {
+	for len(g.recovered) > 0 && (all || g.recovered[0].Op <= op) {
+		g.recovered = g.recovered[1:]
+	}
+	n := 0
+	for n < len(g.waiting) && (all || g.waiting[n].op <= op) {
+		n++
+	}
+	g.lose(0, n, galgo.CodeTransientNotCommitted)
+}
+
+// uncommitted shows the prepares that the log holds above the last applied op.
+func (g *group[R]) uncommitted(visit func(*vsr.Prepare)) {
+	g.core.Uncommitted(func(h *vsr.Header, p *vsr.Prepare) {
+		if p == nil {
+			p = g.recovered[h.Op-g.recovered[0].Op]
+		}
+		visit(p)
+	})
+}
+
+// abandon ends the group: it will apply nothing any more, and who waits is told.
+func (g *group[R]) abandon(code galgo.Code) {
+	g.gone = true
+	g.lose(0, len(g.waiting), code)
+}
+
+// read answers another replica from the log. What does not verify is not there.
+func (g *group[R]) read(r vsr.Read) {
+	var found []*vsr.Prepare
+	g.exec.Go(LaneTransfer, func() (err error) {
+		found, err = readFor(g.log, g.id, r)
+		return err
+	}, func(err error) {
+		if err != nil {
+			g.note("a peer asked for an op that cannot be read", "group", g.id, "op", r.Op, "err", err)
+		}
+		if g.gone {
+			return
+		}
+		g.core.Fetched(r, found)
+		g.touch()
+	})
+}
+
+// readFor finds the prepare, or as many headers below it as there are, for a peer.
+func readFor(log *wal.Log, group vsr.GroupID, r vsr.Read) ([]*vsr.Prepare, error) {
+	if id, ok := log.Identity(group, r.Op); !ok || id != r.Identity {
+		return nil, nil
+	}
+	if r.Low == 0 {
+		if r.Op < log.First(group) {
+			return nil, nil // its header is there, as the commit point
+		}
+		p, err := log.Read(group, r.Op)
+		if err != nil || p.Identity != r.Identity {
+			return nil, gone(err)
+		}
+		return []*vsr.Prepare{&p}, nil
+	}
+	low := max(r.Low, log.First(group))
+	found := make([]*vsr.Prepare, 0, r.Op+1-low)
+	for op := low; op <= r.Op; op++ {
+		h, err := log.Header(group, op)
+		if err != nil {
+			return nil, gone(err)
+		}
+		found = append(found, &vsr.Prepare{Header: h})
+	}
+	return found, nil
 }

@@ -2,10 +2,12 @@ package shard
 
 import (
 	"errors"
+	"fmt"
 
 	"galgo"
 	"galgo/internal/disk"
 	"galgo/internal/metadata"
+	"galgo/internal/superblock"
 	"galgo/internal/vsr"
 	"galgo/internal/wal"
 	"galgo/internal/wire"
@@ -58,8 +60,7 @@ type MetadataConfig struct {
 	Clock    Clock
 	Executor Executor
 	Cluster  [16]byte
-	Replica  uint8
-	Replicas int
+	Replication
 	Pipeline int // ops that wait for their quorum; twice as many may wait for those
 
 	WALFileSize int64
@@ -79,6 +80,9 @@ type MetadataConfig struct {
 	// done is to be called on the loop when that has happened: the client's
 	// answer waits for it.
 	Changed func(changes []metadata.Change, done func())
+	// Installed tells the node that the metadata was replaced by a later state,
+	// which came from a peer and is published: the groups have to be made to fit it.
+	Installed func()
 	// Fail reports that the node must stop, with the reason.
 	Fail func(error)
 	// Note reports what an operator may want to read.
@@ -101,6 +105,29 @@ type Metadata struct {
 	// may have one, so that numbers commit in order.
 	busy map[galgo.ClientID]struct{}
 	ckpt metadataCheckpoint
+
+	super   superblockWriter
+	pause   setbacks // of the superblock's writes
+	promise promise  // as the log has it durably
+	unnamed []unnamed
+	owed    []owed
+	courier courier
+	taking  taking
+	later   later
+}
+
+// unnamed is a promise that the log has and the superblock still lacks.
+type unnamed struct {
+	state vsr.State
+	done  func()
+}
+
+// owed are changes of groups that the node is told of when it is durable that the op
+// which made them is committed.
+type owed struct {
+	op      vsr.Op
+	changes []metadata.Change
+	done    func()
 }
 
 type metadataCall struct {
@@ -110,6 +137,10 @@ type metadataCall struct {
 
 // Submit runs a request. done is called once, on the loop.
 func (m *Metadata) Submit(req MetadataRequest, done func(MetadataReply)) {
+	if !m.group.core.Serving() {
+		done(MetadataReply{Outcome: OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotAccepted})
+		return
+	}
 	req, refusal, refused := m.preflight(req)
 	_, busy := m.busy[req.Client]
 	busy = busy && !req.Client.IsZero()
@@ -206,16 +237,17 @@ func (m *Metadata) Turn() {
 		}
 		m.cfg.Publish(m.machine.View(), m.group.core.CommitMin())
 		for _, a := range answers {
-			a.done(a.prepare, a.result)
+			m.answer(a)
 		}
 	}
+	m.install()
 	m.maybeCheckpoint()
 	m.feed.flush()
 }
 
 // propose moves waiting requests into the pipeline while there is room.
 func (m *Metadata) propose() {
-	for len(m.queue) > 0 && m.group.core.Room() > 0 && !m.feed.full() {
+	for len(m.queue) > 0 && (m.group.core.Room() > 0 || !m.group.core.IsPrimary()) && !m.feed.full() {
 		call := m.queue[0]
 		m.queue[0] = metadataCall{}
 		m.queue = m.queue[1:]
@@ -229,7 +261,11 @@ func (m *Metadata) propose() {
 			Client: call.req.Client, RequestSum: call.req.RequestSum, Session: call.req.Session, Request: call.req.Request,
 			User: call.req.User, Operation: uint8(call.req.Operation), Body: call.req.Body,
 			Timestamp: m.group.core.NextTimestamp(m.cfg.Clock.Now()),
-		}, func(p *vsr.Prepare, out metadata.Output) { m.committed(call, p, out) })
+		}, func(p *vsr.Prepare, out metadata.Output) {
+			m.finish(call, committedReply(p, out))
+		}, func(code galgo.Code) {
+			m.finish(call, MetadataReply{Outcome: OutcomeResult, Operation: call.req.Operation, Code: code})
+		})
 		if err != nil {
 			m.finish(call, MetadataReply{Outcome: OutcomeResult, Operation: call.req.Operation, Code: galgo.CodeTransientNotAccepted})
 		}
@@ -248,15 +284,96 @@ func (m *Metadata) finish(call metadataCall, reply MetadataReply) {
 	call.done(reply)
 }
 
-// committed answers the client, after the node has made what the operation asks
-// for: who reads "created" may use it at once.
-func (m *Metadata) committed(call metadataCall, p *vsr.Prepare, out metadata.Output) {
-	reply := committedReply(p, out)
-	if len(out.Changes) == 0 {
-		m.finish(call, reply)
+// answer tells the client the outcome of an applied op, after the node has made what
+// it asks for: who reads "created" may use it at once.
+func (m *Metadata) answer(a answer[metadata.Output]) {
+	done := func() {
+		if a.done != nil {
+			a.done(a.prepare, a.result)
+		}
+	}
+	if len(a.result.Changes) == 0 {
+		done()
 		return
 	}
-	m.cfg.Changed(out.Changes, func() { m.finish(call, reply) })
+	if m.cfg.Replicas == 1 {
+		m.cfg.Changed(a.result.Changes, done)
+		return
+	}
+	m.owed = append(m.owed, owed{a.prepare.Op, a.result.Changes, done})
+	m.settleOwed()
+}
+
+// settleOwed tells the node of changes of groups once the superblock knows the op that
+// made them as committed. At start the metadata is then at least as new as the groups
+// on disk, although nobody may have said yet what else of its log is committed.
+func (m *Metadata) settleOwed() {
+	for len(m.owed) > 0 && uint64(m.owed[0].op) <= m.super.state.CommitMax {
+		o := m.owed[0]
+		m.owed = m.owed[1:]
+		m.cfg.Changed(o.changes, o.done)
+	}
+	if len(m.owed) == 0 || m.super.busy || m.pause.pause > 0 {
+		return // the next tick comes back here
+	}
+	op := uint64(m.group.core.CommitMin())
+	m.super.update(func(s *superblock.State) { s.CommitMax = max(s.CommitMax, op) }, func(err error) {
+		if m.superblockWritten(err) {
+			m.settleOwed()
+		}
+	})
+}
+
+// persist makes durable what the replica promised: in the log, which keeps all of it
+// in order with what else is written there, then in the superblock, which is what an
+// operator reads and what a lost end of the log is noticed by.
+func (m *Metadata) persist(s vsr.State, done func()) {
+	p := promise{State: s, replaced: m.promise.replaced}
+	if m.promise.Doubt == vsr.DoubtAll && s.Doubt != vsr.DoubtAll {
+		// The log of a view is here: the disk before this one took part in nothing that
+		// was created later.
+		p.replaced = m.group.core.Head()
+	}
+	m.feed.append(p.record(vsr.MetadataGroup), true, func() {
+		m.promise = p
+		m.unnamed = append(m.unnamed, unnamed{s, done})
+		m.namePromise()
+	})
+}
+
+// namePromise writes to the superblock what waits for it; after a failure the next
+// ticks come back here.
+func (m *Metadata) namePromise() {
+	if len(m.unnamed) == 0 || m.pause.pause > 0 {
+		return
+	}
+	u := m.unnamed[0]
+	m.unnamed = m.unnamed[1:]
+	m.super.update(func(s *superblock.State) { s.View, s.LogView = uint32(u.state.View), uint32(u.state.LogView) }, func(err error) {
+		if m.superblockWritten(err) {
+			u.done()
+		} else {
+			m.unnamed = append([]unnamed{u}, m.unnamed...)
+		}
+		m.namePromise()
+	})
+}
+
+// superblockWritten takes the outcome of a write of the superblock that is not a
+// checkpoint's. One that keeps failing ends the node: others wait for its vote.
+func (m *Metadata) superblockWritten(err error) bool {
+	if err == nil {
+		m.pause = setbacks{}
+		return true
+	}
+	wedged := m.pause.failed(err)
+	if rare(m.pause.failures) {
+		m.cfg.Note("the superblock was not written; until it is, this replica makes no promises", "attempt", m.pause.failures, "err", err)
+	}
+	if wedged {
+		m.cfg.Fail(fmt.Errorf("%w: superblock: %w", ErrCheckpointWedged, err))
+	}
+	return false
 }
 
 func committedReply(p *vsr.Prepare, out metadata.Output) MetadataReply {
@@ -291,11 +408,26 @@ func (m *Metadata) apply(p *vsr.Prepare) metadata.Output {
 func (m *Metadata) Tick() {
 	m.feed.tick()
 	m.ckpt.tick()
+	if m.cfg.Replicas == 1 {
+		return
+	}
+	m.later.tick()
+	m.pause.tick()
+	m.namePromise()
+	m.settleOwed()
+	m.group.core.Tick()
+	m.group.touch()
 }
 
 // Ticking reports whether the driver waits for time to pass: an idle one need not
 // be woken.
-func (m *Metadata) Ticking() bool { return m.feed.ticking() || m.ckpt.pause > 0 }
+func (m *Metadata) Ticking() bool { return m.cfg.Replicas > 1 || m.feed.ticking() || m.ckpt.pause > 0 }
+
+// Doubts reports whether a group that was created at this op may have been promised
+// something by a disk that this node had before.
+func (m *Metadata) Doubts(created uint64) bool {
+	return m.promise.Doubt == vsr.DoubtAll || created <= uint64(m.promise.replaced)
+}
 
 // View returns the metadata as of the last applied op.
 func (m *Metadata) View() *metadata.View { return m.machine.View() }

@@ -50,9 +50,7 @@ func (s *setbacks) tick() {
 // failure between two of them leaves the log longer than it need be and nothing
 // else. Commits go on meanwhile: the view that is encoded never changes.
 type metadataCheckpoint struct {
-	store superblock.Store
-	state superblock.State // as last written; pairing included
-	head  vsr.Header       // header of the last applied op: the commit point
+	head vsr.Header // of the last applied op: the commit point
 
 	op      vsr.Op // of the last complete checkpoint
 	bytes   int64  // of log since then
@@ -76,11 +74,12 @@ func (m *Metadata) maybeCheckpoint() {
 	}
 }
 
-// Checkpoint takes one now, unless one is under way or nothing has changed.
+// Checkpoint takes one now, unless one is under way, or one of a peer, or nothing has
+// changed.
 // done is called on the loop.
 func (m *Metadata) Checkpoint(done func(error)) {
 	k := &m.ckpt
-	if k.running || m.group.core.CommitMin() == k.op {
+	if k.running || m.taking.installing || m.group.core.CommitMin() == k.op {
 		done(nil)
 		return
 	}
@@ -95,23 +94,24 @@ func (m *Metadata) Checkpoint(done func(error)) {
 			m.checkpointDone(fmt.Errorf("metadata checkpoint at op %d: %w", head.Op, err), done)
 			return
 		}
-		m.pair(head.Op, sum, bytes, done)
+		m.pair(head, sum, bytes, done)
 	})
 }
 
 // pair is the second phase: the superblock names the snapshot.
-func (m *Metadata) pair(op vsr.Op, sum [16]byte, bytes int64, done func(error)) {
-	k := &m.ckpt
-	next := k.state
-	next.CommitMax = max(next.CommitMax, uint64(m.group.core.CommitMin()))
-	next.CheckpointOp, next.CheckpointSum = uint64(op), sum
-	m.cfg.Executor.Go(LaneCheckpoint, func() error { return k.store.Write(next.Append(nil)) }, func(err error) {
+func (m *Metadata) pair(head vsr.Header, sum [16]byte, bytes int64, done func(error)) {
+	k, commit := &m.ckpt, uint64(m.group.core.CommitMin())
+	m.super.update(func(s *superblock.State) {
+		s.CommitMax = max(s.CommitMax, commit)
+		s.CheckpointOp, s.CheckpointSum = uint64(head.Op), sum
+	}, func(err error) {
 		if err != nil {
-			m.checkpointDone(fmt.Errorf("metadata checkpoint at op %d: superblock: %w", op, err), done)
+			m.checkpointDone(fmt.Errorf("metadata checkpoint at op %d: superblock: %w", head.Op, err), done)
 			return
 		}
-		k.state, k.op, k.bytes = next, op, k.bytes-bytes
-		m.release(op, done)
+		k.op, k.bytes = head.Op, k.bytes-bytes
+		m.group.core.CheckpointDone(head.Op, head.Identity)
+		m.release(head.Op, done)
 	})
 }
 

@@ -36,23 +36,62 @@ func OpenMetadata(cfg MetadataConfig) (*Metadata, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.openLog(); err != nil {
-		return nil, err
-	}
-	head, err := m.replay(base, state)
+	recovered, err := m.openLog()
 	if err != nil {
-		m.log.Close()
 		return nil, err
 	}
-	m.ckpt.store, m.ckpt.state, m.ckpt.op = store, state, base.Op
-	m.group = group[metadata.Output]{feed: &m.feed, sync: true, apply: m.apply, wake: func() {}}
-	m.group.core = vsr.New(vsr.Config{
-		Cluster: cfg.Cluster, Group: vsr.MetadataGroup, Replica: cfg.Replica, Replicas: cfg.Replicas, Pipeline: cfg.Pipeline,
-	}, vsr.Recovered{
-		State: vsr.State{View: vsr.View(state.View), LogView: vsr.View(state.LogView)},
-		Head:  head.Op, HeadIdentity: head.Identity, HeadTimestamp: head.Timestamp, Commit: head.Op,
-	})
+	if err := m.recover(store, state, base, recovered); err != nil {
+		return nil, errors.Join(err, m.log.Close())
+	}
 	return m, nil
+}
+
+func (m *Metadata) recover(store superblock.Store, state superblock.State, base vsr.Header, recovered wal.RecoveredGroup) error {
+	taken, err := m.finishTaking(base.Op, recovered)
+	if err == nil && taken {
+		base, err = m.loadSnapshot(state)
+	}
+	if err != nil {
+		return err
+	}
+	promised, err := m.recoverPromise(state, recovered)
+	if err != nil {
+		return err
+	}
+	replay, err := m.replay(base, state)
+	if err != nil {
+		return err
+	}
+	m.super = superblockWriter{store: store, exec: m.cfg.Executor, state: state}
+	m.promise, m.ckpt.op = promised, base.Op
+	m.group = group[metadata.Output]{
+		id: vsr.MetadataGroup, log: m.log, feed: &m.feed, exec: m.cfg.Executor, net: m.cfg.Network, note: m.cfg.Note,
+		sync: true, apply: m.apply, wake: func() {}, persist: m.persist, recovered: replay.rest,
+	}
+	m.courier = m.newCourier()
+	m.group.transfer = m.courier.do
+	m.group.core = vsr.New(m.cfg.config(m.cfg.Cluster, vsr.MetadataGroup, 0, m.cfg.Pipeline), replay.recovered(vsr.Recovered{
+		Fresh: promised.State == vsr.State{} && replay.head.Op == 0, State: promised.State, Checkpoint: base.Op,
+	}))
+	m.group.touch()
+	return nil
+}
+
+// recoverPromise reads what this replica has promised: the log has it first, so the
+// superblock cannot know of a later one.
+func (m *Metadata) recoverPromise(state superblock.State, recovered wal.RecoveredGroup) (promise, error) {
+	var p promise
+	if recovered.State != nil {
+		var err error
+		if p, err = decodePromise(recovered.State); err != nil {
+			return p, fmt.Errorf("%s: %w", metadataLogDir, err)
+		}
+	}
+	if state.View > uint32(p.View) || state.LogView > uint32(p.LogView) {
+		return p, fmt.Errorf("%w: %s knows view %d and log_view %d, the superblock knows view %d and log_view %d; restore the log, or rebuild this replica from its peers",
+			ErrLogShort, metadataLogDir, p.View, p.LogView, state.View, state.LogView)
+	}
+	return p, nil
 }
 
 // openSuperblock opens the one store of the node and reads what it has promised.
@@ -107,63 +146,115 @@ func (m *Metadata) loadSnapshot(state superblock.State) (vsr.Header, error) {
 	return head, nil
 }
 
-func (m *Metadata) openLog() error {
-	log, _, err := wal.Open(m.cfg.Disk, metadataLogDir, wal.Options{
+func (m *Metadata) openLog() (wal.RecoveredGroup, error) {
+	log, recovered, err := wal.Open(m.cfg.Disk, metadataLogDir, wal.Options{
 		FileSize: m.cfg.WALFileSize, FilesSpare: m.cfg.WALSpare, Salt: m.cfg.Salt, Cluster: m.cfg.Cluster, Replica: m.cfg.Replica, Shard: metadataShard,
 	})
 	if err != nil {
-		return err
+		return wal.RecoveredGroup{}, err
 	}
 	m.log = log
 	m.feed = feeder{log: log, exec: m.cfg.Executor, fail: m.cfg.Fail, note: m.cfg.Note, fileSize: m.cfg.WALFileSize}
-	return nil
+	return recoveredGroup(recovered, vsr.MetadataGroup), nil
 }
 
-// replay applies what the log holds above the snapshot and returns the header of
-// the head. One replica is its own quorum: all that its log holds is committed.
-func (m *Metadata) replay(base vsr.Header, state superblock.State) (vsr.Header, error) {
+// recoveredGroup is what the log held of one group; nothing, if it did not know it.
+func recoveredGroup(r *wal.Recovered, id vsr.GroupID) wal.RecoveredGroup {
+	for _, g := range r.Groups {
+		if g.Group == id {
+			return g
+		}
+	}
+	return wal.RecoveredGroup{Group: id}
+}
+
+// replay applies what the log holds above the snapshot and is known to be committed.
+func (m *Metadata) replay(base vsr.Header, state superblock.State) (replay, error) {
 	m.ckpt.head = base
-	head, err := replayFrom(m.log, metadataLogDir, vsr.MetadataGroup, base, func(p *vsr.Prepare) { m.apply(p) })
+	known := vsr.Op(state.CommitMax)
+	r, err := replayFrom(m.log, metadataLogDir, vsr.MetadataGroup, base, m.cfg.Replicas, known, func(p *vsr.Prepare) { m.apply(p) })
 	if err != nil {
-		return head, err
+		return r, err
 	}
-	if vsr.Op(state.CommitMax) > head.Op {
-		return head, fmt.Errorf("%w: %s ends at op %d, the superblock knows op %d as committed; restore the log, or rebuild this replica from its peers", ErrLogShort, metadataLogDir, head.Op, state.CommitMax)
+	if known > r.head.Op {
+		return r, fmt.Errorf("%w: %s ends at op %d, the superblock knows op %d as committed; restore the log, or rebuild this replica from its peers", ErrLogShort, metadataLogDir, r.head.Op, state.CommitMax)
 	}
-	return head, nil
+	return r, nil
+}
+
+// replay is what was found in the log of a group at start.
+type replay struct {
+	applied vsr.Header // of the last op that was applied, or of the checkpoint
+	head    vsr.Header // of the last op
+	rest    []*vsr.Prepare
+}
+
+// recovered completes what the core is told.
+func (r *replay) recovered(to vsr.Recovered) vsr.Recovered {
+	to.Head, to.HeadIdentity, to.HeadTimestamp, to.Commit = r.head.Op, r.head.Identity, r.head.Timestamp, r.applied.Op
+	for _, p := range r.rest {
+		to.Suffix = append(to.Suffix, p.Header)
+	}
+	return to
 }
 
 // replayFrom hands the prepares of a group above base to apply, in order, after
-// checking that log and checkpoint belong together.
-func replayFrom(log *wal.Log, dir string, group vsr.GroupID, base vsr.Header, apply func(*vsr.Prepare)) (vsr.Header, error) {
+// checking that log and checkpoint belong together. One replica is its own quorum: all
+// that its log holds is committed. Of several, only what one of the prepares names as
+// committed, or the caller knows to be: the rest is left to the core.
+func replayFrom(log *wal.Log, dir string, group vsr.GroupID, base vsr.Header, replicas int, known vsr.Op, apply func(*vsr.Prepare)) (replay, error) {
+	r := replay{applied: base, head: base}
+	last, err := checkReach(log, dir, group, base)
+	if err != nil || last == 0 {
+		return r, err
+	}
+	if replicas == 1 {
+		known = last
+	} else if last > base.Op {
+		h, err := log.Header(group, last)
+		if err != nil {
+			return r, err
+		}
+		known = max(known, h.Commit)
+	}
+	for op := base.Op + 1; op <= last; op++ {
+		p, err := log.Read(group, op)
+		if err != nil {
+			return r, err
+		}
+		if p.Parent != r.head.Identity {
+			return r, fmt.Errorf("%w: %s: group %d op %d follows %v, but op %d is %v", ErrLogForks, dir, group, op, p.Parent, r.head.Op, r.head.Identity)
+		}
+		r.head = p.Header
+		if op > known {
+			r.rest = append(r.rest, &p)
+			continue
+		}
+		if err := redo(&p, apply); err != nil {
+			return r, fmt.Errorf("%w: %s: group %d op %d, operation %d: %w", ErrOperationUnknown, dir, group, op, p.Operation, err)
+		}
+		r.applied = p.Header
+	}
+	return r, nil
+}
+
+// checkReach refuses a log that does not go on where the checkpoint ends, and returns
+// its last op, 0 if it has none.
+func checkReach(log *wal.Log, dir string, group vsr.GroupID, base vsr.Header) (vsr.Op, error) {
 	last, _ := log.Last(group)
 	first := log.First(group)
 	switch {
 	case last == 0:
-		return base, nil
+		return 0, nil
 	case last < base.Op:
-		return base, fmt.Errorf("%w: %s: group %d ends at op %d, its checkpoint is at op %d; restore the log, or rebuild this replica from its peers", ErrLogShort, dir, group, last, base.Op)
+		return 0, fmt.Errorf("%w: %s: group %d ends at op %d, its checkpoint is at op %d; restore the log, or rebuild this replica from its peers", ErrLogShort, dir, group, last, base.Op)
 	case first > base.Op+1:
-		return base, fmt.Errorf("%w: %s: group %d begins at op %d, its checkpoint ends at op %d; restore the checkpoint, or rebuild this replica from its peers", ErrLogGap, dir, group, first, base.Op)
+		return 0, fmt.Errorf("%w: %s: group %d begins at op %d, its checkpoint ends at op %d; restore the checkpoint, or rebuild this replica from its peers", ErrLogGap, dir, group, first, base.Op)
 	}
 	if id, ok := log.Identity(group, base.Op); ok && base.Op > 0 && id != base.Identity {
-		return base, fmt.Errorf("%w: %s: group %d op %d is %v in the log and %v in the checkpoint; one of them is from another node or time", ErrLogForks, dir, group, base.Op, id, base.Identity)
+		return 0, fmt.Errorf("%w: %s: group %d op %d is %v in the log and %v in the checkpoint; one of them is from another node or time", ErrLogForks, dir, group, base.Op, id, base.Identity)
 	}
-	head := base
-	for op := base.Op + 1; op <= last; op++ {
-		p, err := log.Read(group, op)
-		if err != nil {
-			return head, err
-		}
-		if p.Parent != head.Identity {
-			return head, fmt.Errorf("%w: %s: group %d op %d follows %v, but op %d is %v", ErrLogForks, dir, group, op, p.Parent, head.Op, head.Identity)
-		}
-		if err := redo(&p, apply); err != nil {
-			return head, fmt.Errorf("%w: %s: group %d op %d, operation %d: %w", ErrOperationUnknown, dir, group, op, p.Operation, err)
-		}
-		head = p.Header
-	}
-	return head, nil
+	return last, nil
 }
 
 // redo applies a committed operation that a log held at start. A machine panics
@@ -200,19 +291,28 @@ func metadataSections(head vsr.Header, view *metadata.View) []snapshot.Section {
 	}
 }
 
+// snapshotHead reads the header of the op that a snapshot covers.
+func snapshotHead(s *snapshot.Snapshot) (vsr.Header, error) {
+	b, err := s.Section(sectionHead, sectionVersion)
+	if err != nil {
+		return vsr.Header{}, err
+	}
+	head, err := vsr.DecodeHeader(b)
+	if err != nil {
+		return vsr.Header{}, err
+	}
+	if uint64(head.Op) != s.Header.Op {
+		return vsr.Header{}, fmt.Errorf("%w: head section is of op %d, the file of op %d", snapshot.ErrMalformed, head.Op, s.Header.Op)
+	}
+	return head, nil
+}
+
 func decodeMetadataSnapshot(s *snapshot.Snapshot) (*metadata.Machine, vsr.Header, error) {
-	headBytes, err1 := s.Section(sectionHead, sectionVersion)
+	head, err1 := snapshotHead(s)
 	state, err2 := s.Section(sectionState, sectionVersion)
 	clients, err3 := s.Section(sectionClients, sectionVersion)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, vsr.Header{}, err
-	}
-	head, err := vsr.DecodeHeader(headBytes)
-	if err != nil {
-		return nil, vsr.Header{}, err
-	}
-	if uint64(head.Op) != s.Header.Op {
-		return nil, vsr.Header{}, fmt.Errorf("%w: head section is of op %d, the file of op %d", snapshot.ErrMalformed, head.Op, s.Header.Op)
 	}
 	machine, err := metadata.Decode(state, clients)
 	return machine, head, err

@@ -7,6 +7,24 @@ import "galgo/internal/vsr"
 // not change any more.
 type Network interface{ Send(m vsr.Message) }
 
+// Replication is what the groups of a node know of the other replicas.
+type Replication struct {
+	Replica  uint8
+	Replicas int
+	// Boot numbers the lives of this replica; see vsr.Config.
+	Boot    uint64
+	Network Network // nil for a single replica
+	Rand    vsr.Random
+	Timing  vsr.Timing
+}
+
+func (r *Replication) config(cluster [16]byte, group vsr.GroupID, incarnation uint64, pipeline int) vsr.Config {
+	return vsr.Config{
+		Cluster: cluster, Group: group, Incarnation: incarnation, Replica: r.Replica, Replicas: r.Replicas,
+		Pipeline: pipeline, Boot: r.Boot, Rand: r.Rand, Timing: r.Timing,
+	}
+}
+
 // Deliver hands the metadata group a message from another replica.
 func (m *Metadata) Deliver(msg vsr.Message) {
 	m.group.core.Step(msg)

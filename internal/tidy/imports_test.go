@@ -51,7 +51,7 @@ var table = map[string]row{
 		why: "sessions reach the shards through an interface they declare; of the machines they know the immutable views and read plans, since reads do not pass a shard's loop"},
 	"internal/httpapi": {internal: []string{".", "internal/wire", "internal/auth", "internal/metadata", "internal/partition"},
 		why: "as the edge, in another language"},
-	"internal/shard": {internal: []string{".", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/metadata", "internal/partition"},
+	"internal/shard": {internal: []string{".", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/metadata", "internal/partition"}, external: []string{xxh3},
 		why: "the driver knows the core, the log, the stores and the two machines it drives, and nothing of clients or links"},
 	"internal/engine": {internal: []string{".", "internal/wire", "internal/vsr", "internal/superblock", "internal/disk", "internal/metadata", "internal/partition", "internal/config", "internal/edge", "internal/shard"},
 		why: "the shards of a node and what the edge is answered: no socket, no goroutine, so that the simulator runs it as it is"},

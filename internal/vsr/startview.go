@@ -101,9 +101,11 @@ func (c *Core) finishInstall() {
 }
 
 // becomePrimary starts the view: everything in the log stays in the pipeline,
-// and nothing new enters it before the view is durable.
+// and nothing new enters it before the view is durable. An earlier primary may have
+// answered all of it, so nothing is answered from the state before it is applied.
 func (c *Core) becomePrimary() {
 	c.status = StatusNormal
+	c.barrier = max(c.barrier, c.log.head)
 	c.verified = c.log.head
 	c.restartElectionClock()
 	for i := range c.peers {
