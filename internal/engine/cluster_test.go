@@ -9,6 +9,7 @@ import (
 
 	"galgo"
 	"galgo/internal/config"
+	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/edge"
 	"galgo/internal/metadata"
@@ -52,9 +53,16 @@ func newCluster(t testing.TB, n int, cfg config.Config) *cluster {
 
 func (c *cluster) start(i int, replace bool) {
 	c.t.Helper()
+	if err := c.startOn(i, c.disks[i], replace); err != nil {
+		c.t.Fatalf("node %d: %v", i, err)
+	}
+}
+
+// startOn starts a node on a disk, and reports why it does not.
+func (c *cluster) startOn(i int, d disk.Disk, replace bool) error {
 	c.boot++
-	w := &world{t: c.t, disk: c.disks[i], rng: rand.New(rand.NewPCG(uint64(i), c.boot)), now: 1_000_000 + c.boot*1000, patience: 4}
-	e, err := Open(c.disks[i], Options{
+	w := &world{t: c.t, disk: d, rng: rand.New(rand.NewPCG(uint64(i), c.boot)), now: 1_000_000 + c.boot*1000, patience: 4}
+	e, err := Open(d, Options{
 		Config: c.cfg, Clock: w, Random: w.rng.Uint64, Tails: worldTails, SegmentFiles: 64, UnsyncedGroups: 64,
 		Replica: uint8(i), Replicas: len(c.nodes), Boot: c.boot, Replace: replace, Network: post{c}, Timing: clusterTiming,
 		Loop: func() Loop {
@@ -66,10 +74,11 @@ func (c *cluster) start(i int, replace bool) {
 		Note: func(msg string, args ...any) { c.t.Log(append([]any{i, msg}, args...)...) },
 	})
 	if err != nil {
-		c.t.Fatalf("node %d: %v", i, err)
+		return err
 	}
 	w.engine = e
 	c.nodes[i] = w
+	return nil
 }
 
 func (c *cluster) kill(i int) {
@@ -82,14 +91,24 @@ func (c *cluster) lose(i int) {
 	c.disks[i] = memdisk.New(memdisk.Options{})
 }
 
+// bury takes a node away whose disk is gone.
+func (c *cluster) bury(i int) {
+	if w := c.nodes[i]; w != nil {
+		if m, ok := w.disk.(*mortal); ok && m.dead {
+			c.nodes[i] = nil
+		}
+	}
+}
+
 // round passes one tick everywhere, after everything that can happen without has.
 func (c *cluster) round() {
 	for busy := true; busy; {
 		busy = false
-		for _, w := range c.nodes {
-			if w != nil {
+		for i, w := range c.nodes {
+			if w != nil && w.failed == nil {
 				busy = w.step() || busy
 			}
+			c.bury(i)
 		}
 		mail := c.mail
 		c.mail = nil
@@ -347,5 +366,67 @@ func TestNodeFarBehindTakesCheckpoints(t *testing.T) {
 				t.Errorf("no checkpoint was sent: %d pieces of the metadata, %d of partitions", c.kinds[vsr.MessageChunk], c.data[vsr.MessageChunk])
 			}
 		})
+	}
+}
+
+// A node that takes checkpoints of its peers loses power at each of its disk calls in
+// turn: after the next start it has everything, whichever step was cut short.
+func TestTransferCutAtEachDiskCall(t *testing.T) {
+	cfg := worldConfig()
+	cfg.WAL.FileSize = 8 << 10
+	base := newCluster(t, 3, cfg)
+	admin, group := base.begin()
+	base.createTopic(admin, "t")
+	g := group("t", 0)
+	var want []string
+	send := func(c *cluster, n int) {
+		for range n {
+			want = append(want, fmt.Sprint("m", len(want)))
+			c.send(g, want[len(want)-1])
+		}
+	}
+	send(base, 3)
+	base.equal(g, want)
+	base.kill(2)
+	for i := range 20 {
+		send(base, 2)
+		base.call(admin, wire.OperationCreateStream, wire.CreateStreamRequest{Name: fmt.Sprint("x", i)}.Append(nil))
+	}
+	base.checkpoints()
+	send(base, 2)
+	for k := 1; ; k++ {
+		c := &cluster{t: t, nodes: make([]*world, 3), disks: make([]*memdisk.Disk, 3), lost: base.lost, boot: base.boot + uint64(2*k), cfg: cfg}
+		c.kinds, c.data = make(map[vsr.MessageKind]int), make(map[vsr.MessageKind]int)
+		for i := range 3 {
+			c.disks[i] = base.disks[i].Kill()
+		}
+		c.start(0, false)
+		c.start(1, false)
+		m := &mortal{Disk: c.disks[2], left: k}
+		err := c.startOn(2, m, false)
+		if err != nil && !errors.Is(err, memdisk.ErrCrashed) {
+			t.Fatalf("call %d: %v", k, err)
+		}
+		c.until("the node is up to date or dead", func() bool {
+			if m.dead {
+				c.nodes[2] = nil
+				return true
+			}
+			f, ok := c.nodes[2].engine.Stats(g)
+			streams := slices.Collect(c.nodes[2].engine.View().Streams())
+			return ok && f.Messages == uint64(len(want)) && len(streams) == 21
+		})
+		if m.dead {
+			c.disks[2] = c.disks[2].PowerLoss(rand.New(rand.NewPCG(uint64(k), 7)))
+			c.start(2, false)
+		}
+		c.equal(g, want)
+		if !m.dead {
+			if c.kinds[vsr.MessageChunk] == 0 || c.data[vsr.MessageChunk] == 0 {
+				t.Error("no checkpoint was sent")
+			}
+			t.Logf("%d crash points", k-1)
+			return
+		}
 	}
 }
