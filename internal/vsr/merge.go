@@ -23,8 +23,9 @@ type mergedLog struct {
 
 // merge decides the log of a new view from the votes for it (VR Revisited §4.2
 // step 3, with nacks). Canonical are the votes with the highest log_view: their
-// senders had installed the last log that could commit anything. For each op
-// above the highest commit point, in order:
+// senders had installed the last log that could commit anything. Where none of
+// them can tell about an op, the next lower ones decide (merger.canonical). For
+// each op above the highest commit point, in order:
 //
 //   - It ends the log if a nack quorum never had it: no replication quorum can
 //     exist. Whoever is silent, or cannot tell, gives no nack.
@@ -51,9 +52,12 @@ func merge(q Quorums, votes []Message) (mergedLog, outcome) {
 	}
 	log.identity = log.commitIdentity
 	for op := m.commit + 1; op <= m.head; op++ {
-		h, found := m.candidate(op, log.identity)
+		canonical, decides := m.canonical(op)
+		h, found := m.candidate(op, log.identity, canonical)
 		switch {
-		case m.nacks(op, h, found) >= q.Nack:
+		case !decides && !m.forked:
+			return log, m.undecided()
+		case m.nacks(op, h, found, canonical) >= q.Nack:
 			return log, mergeReady
 		case found:
 			log.headers = append(log.headers, h)
@@ -70,7 +74,7 @@ func merge(q Quorums, votes []Message) (mergedLog, outcome) {
 type merger struct {
 	quorums Quorums
 	votes   []Message
-	logView View // of the canonical votes
+	logView View // the highest of the votes
 	commit  Op
 	head    Op
 	forked  bool // canonical votes differed
@@ -136,13 +140,33 @@ func (m *merger) anchor() (Identity, bool) {
 	return id, found
 }
 
+// certain reports whether a vote can tell about op: it has it, or never had it.
+func certain(v *Message, op Op) bool { return !v.Unknown && (op <= v.Op || op > v.Doubt) }
+
+// canonical returns the log_view of the votes that decide about op, and whether
+// they do. It is the highest of those that can tell. If that is not the highest of
+// all, something may have been committed at op in a view above it, by replicas
+// that have lost it; a nack quorum that can tell excludes that, since none of them
+// was in such a view. Then what was committed at op was committed in a view up to
+// theirs, and is in their logs.
+func (m *merger) canonical(op Op) (logView View, decides bool) {
+	n := 0
+	for i := range m.votes {
+		if v := &m.votes[i]; certain(v, op) {
+			logView = max(logView, v.LogView)
+			n++
+		}
+	}
+	return logView, n > 0 && logView == m.logView || n >= m.quorums.Nack
+}
+
 // candidate returns the header at op that follows parent in a canonical vote.
 // Of several the one sealed in the latest view is as good as any.
-func (m *merger) candidate(op Op, parent Identity) (best Header, found bool) {
+func (m *merger) candidate(op Op, parent Identity, canonical View) (best Header, found bool) {
 	for i := range m.votes {
 		v := &m.votes[i]
 		h, ok := at(v, op)
-		if !ok || v.LogView < m.logView {
+		if !ok || v.LogView != canonical {
 			continue
 		}
 		if h.Parent != parent || found && h.Identity != best.Identity {
@@ -164,19 +188,20 @@ func later(a, b Header) bool {
 
 // nacks counts the senders that certainly never acknowledged the candidate at
 // op: it is above all they ever had, or they are behind the canonical log and
-// hold something else there. A canonical vote that differs is no nack.
-func (m *merger) nacks(op Op, h Header, found bool) int {
+// hold something else there. A canonical vote that differs is no nack. Without a
+// candidate it counts for whatever may be there.
+func (m *merger) nacks(op Op, h Header, found bool, canonical View) int {
 	n := 0
 	for i := range m.votes {
 		v := &m.votes[i]
-		if v.Unknown || op <= v.Doubt && op > v.Op {
+		if !certain(v, op) {
 			continue
 		}
 		has, ok := at(v, op)
 		switch {
 		case op > v.Op:
 			n++
-		case ok && v.LogView < m.logView && (!found || has.Identity != h.Identity):
+		case ok && v.LogView < canonical && (!found || has.Identity != h.Identity):
 			n++
 		}
 	}
