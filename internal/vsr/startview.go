@@ -48,8 +48,12 @@ func (c *Core) onStartView(m Message) {
 		}
 	case c.settled():
 		c.follow(m)
-	case c.target == nil || m.Op > c.target.installOp:
+	case c.target == nil:
 		c.adopt(m)
+	default:
+		// What is being installed is where this log begins: the bodies that are here
+		// already are worth more than a later head.
+		c.learnCommit(m.Commit)
 	}
 	c.advance()
 }

@@ -39,6 +39,9 @@ func (t Timing) complete() Timing {
 // backoffMax bounds the doublings between repetitions of a prepare.
 const backoffMax = 4
 
+// patienceMax bounds the doublings of the time that a view gets to begin.
+const patienceMax = 3
+
 // clocks count ticks. Each is compared with its limit in Tick and nowhere else.
 type clocks struct {
 	silent     int // since the primary was heard; as primary: since a quorum was
