@@ -160,7 +160,7 @@ func (c *Core) onPrepareOk(m Message) {
 	if m.View != c.view || !c.leads() {
 		return
 	}
-	c.peers[m.From].installed = true
+	c.peers[m.From].installed, c.election.tries = true, 0
 	if e := c.log.entry(m.Op); e == nil || e.header.Identity != m.Identity {
 		return
 	}
@@ -180,7 +180,7 @@ func (c *Core) onCommit(m Message) {
 	if m.Beat > c.clocks.beat {
 		c.clocks.beat = m.Beat
 		c.clocks.silent = 0
-		c.election.suspecting = false
+		c.election.suspecting, c.election.tries = false, 0
 	}
 	c.learnCommit(m.Commit)
 	if c.settled() && m.Op > c.log.head && c.target == nil {

@@ -6,7 +6,7 @@ package vsr
 func (c *Core) recover() {
 	c.status = StatusRecovering
 	c.clocks.probe = 1
-	c.clocks.patience = c.timing.ElectionTicks + c.jitter(c.timing.ElectionTicks/4)
+	c.clocks.patience = c.patience(c.timing.ElectionTicks)
 	if c.log.base < c.log.head {
 		c.barrier = c.log.head
 	}

@@ -66,10 +66,17 @@ func (c *Core) jitter(n int) int {
 	return int(c.cfg.Rand.Uint64N(uint64(n) + 1))
 }
 
+// patience returns a limit of about so many ticks. When several views in a row
+// came to nothing it may be the disks or the links that need longer, so later ones
+// get more time.
+func (c *Core) patience(ticks int) int {
+	return ticks<<min(c.election.tries/2, patienceMax) + c.jitter(ticks/4)
+}
+
 // restartElectionClock gives the primary the full time again.
 func (c *Core) restartElectionClock() {
 	c.clocks.silent = 0
-	c.clocks.patience = c.timing.ElectionTicks + c.jitter(c.timing.ElectionTicks/4)
+	c.clocks.patience = c.patience(c.timing.ElectionTicks)
 	c.election.suspecting = false
 }
 
@@ -158,9 +165,10 @@ func (c *Core) tickRetransmit() {
 
 // tickBackup: a silent primary is suspected; if a newer view was seen, this
 // replica is what is behind, and it asks instead. So does one that is to install
-// the log of its view and has lost sight of it.
+// the log of its view and has lost sight of it, and a replaced one in any case: it
+// takes the next view only as an answer, and what it wants may be gone with this.
 func (c *Core) tickBackup() {
-	if !c.settled() && c.target == nil && !c.transferring() {
+	if !c.settled() && (c.target == nil || c.doubt == DoubtAll) && !c.transferring() {
 		c.tickProbe()
 	}
 	c.clocks.silent++
@@ -176,7 +184,8 @@ func (c *Core) tickBackup() {
 
 // tickViewChange repeats what was said, asks whether the view has long begun,
 // and goes on to the next view if others are stuck in this one as well. Alone it
-// stays: a replica that hears nobody must not run through the views.
+// stays: a replica that hears nobody must not run through the views, nor must one
+// whose disk does not follow.
 func (c *Core) tickViewChange() {
 	if c.clocks.repeat++; c.clocks.repeat >= c.timing.RepeatTicks {
 		c.clocks.repeat = 0
@@ -186,7 +195,7 @@ func (c *Core) tickViewChange() {
 	if c.clocks.status++; c.clocks.status < c.clocks.statusMax {
 		return
 	}
-	if c.leavers() >= c.quorums.ViewChange {
+	if c.leavers() >= c.quorums.ViewChange && !c.needsPersist() {
 		c.enterViewChange(c.view + 1)
 		return
 	}

@@ -6,6 +6,7 @@ import "math/bits"
 type election struct {
 	suspecting bool // it finds its primary dead; as primary: it hears no quorum
 	observed   View // highest view seen in use by others
+	tries      int  // views since a primary was followed
 	leaving    uint32
 	voted      bool
 	merged     bool // primary-elect: the merge has decided
@@ -84,7 +85,7 @@ func (c *Core) setView(v View) {
 		c.verified = c.commitOut
 	}
 	c.target = nil
-	c.election = election{observed: c.election.observed}
+	c.election = election{observed: c.election.observed, tries: c.election.tries + 1}
 	for i := range c.peers {
 		c.peers[i].suspectAt, c.peers[i].installed = 0, false
 	}
@@ -93,7 +94,7 @@ func (c *Core) setView(v View) {
 	}
 	c.clocks = clocks{
 		patience: c.clocks.patience, probe: c.timing.ProbeTicks,
-		statusMax: c.timing.ViewChangeTicks + c.jitter(c.timing.ViewChangeTicks/4),
+		statusMax: c.patience(c.timing.ViewChangeTicks),
 	}
 }
 

@@ -108,3 +108,49 @@ func TestLongGap(t *testing.T) {
 		}
 	}
 }
+
+// Every state record takes long, up to more than a view change may: the views must
+// not run ahead of the disks.
+func TestSlowStateRecords(t *testing.T) {
+	for _, ticks := range []int{15, 30, 45, 60, 90, 120} {
+		if !commitsOnSlowDisks(t, ticks, 30*ticks) {
+			t.Errorf("with state records that take %d ticks nothing is committed", ticks)
+		}
+	}
+}
+
+// commitsOnSlowDisks reports whether two survivors of three commit something.
+func commitsOnSlowDisks(t *testing.T, slow, limit int) bool {
+	var s Script
+	playAll(t, &s, "new n=3\npropose 0 a\nsettle\ncrash 0\nhold 1\nhold 2")
+	c := s.cluster
+	began := map[*vsr.State]int{}
+	for tick := range limit {
+		for i := uint8(1); i <= 2; i++ {
+			c.tick(i)
+			r := c.replicas[i]
+			s.complete(r, 8, false)
+			for _, w := range r.writes {
+				if start, ok := began[w.persist]; w.persist != nil && !ok {
+					began[w.persist] = tick
+				} else if ok && tick-start >= slow {
+					s.complete(r, 1, true)
+					break
+				}
+			}
+		}
+		if err := s.settle(); err != nil {
+			t.Fatal(err)
+		}
+		for i := uint8(1); i <= 2; i++ {
+			if r := c.replicas[i]; r.core.IsPrimary() && r.core.Head() == 1 {
+				_ = c.Propose(i, "b")
+			} else if r.core.CommitMin() > 1 {
+				t.Logf("%d ticks: committed in view %d after %d ticks", slow, r.core.View().View, tick)
+				return true
+			}
+		}
+	}
+	t.Log(c.show(1), c.show(2))
+	return false
+}
