@@ -24,10 +24,22 @@ type replica struct {
 	boot    uint64
 	disk    disk
 	writes  []write // handed out and not durable yet, in order
+	jobs    []job   // other work that was handed out, if it waits
 	history []vsr.Identity
+	handed  vsr.Op // last op that was handed out to be applied
+	skew    uint64 // of its clock
+	seen    sight
 	held    bool // its writes wait for the script
 	// noState makes each write of the state record fail.
 	noState bool
+}
+
+// job is work of a host that is no write. Ops are applied in order; reads and
+// steps of transfers are answered in any.
+type job struct {
+	apply    *vsr.Committed
+	read     *vsr.Read
+	transfer *vsr.Transfer
 }
 
 // packet is a message on its way.
@@ -50,6 +62,7 @@ type Cluster struct {
 	events   []string // since the last command
 	quiet    bool     // keep no events
 	frames   bool     // messages go through their bytes
+	async    bool     // jobs wait for work
 }
 
 // New returns a cluster of n fresh replicas.
@@ -77,7 +90,8 @@ func (c *Cluster) start(i uint8) {
 	r.boot++
 	config := c.config
 	config.Replica, config.Boot = i, r.boot
-	r.core, r.history, r.writes = vsr.New(config, recovered), history, nil
+	r.core, r.history, r.writes, r.jobs = vsr.New(config, recovered), history, nil, nil
+	r.handed, r.seen = recovered.Commit, sight{}
 	r.disk.formatted = true
 	c.perform(i)
 }
@@ -100,14 +114,14 @@ func (c *Cluster) crash(i uint8, kept int, stateKept bool) {
 			lostTruncation = lostTruncation || w.truncate != nil
 		}
 	}
-	r.core, r.writes, r.history = nil, nil, nil
+	r.core, r.writes, r.jobs, r.history = nil, nil, nil, nil
 	c.eventf("%d crashes: head %d, %s", i, r.disk.head(), stateString(r.disk.state))
 }
 
 // replace gives a replica an empty disk, and tells it so.
 func (c *Cluster) replace(i uint8) {
 	r := c.replicas[i]
-	r.core, r.writes, r.history = nil, nil, nil
+	r.core, r.writes, r.jobs, r.history = nil, nil, nil, nil
 	r.disk = disk{formatted: true, state: vsr.State{Doubt: vsr.DoubtAll}}
 	c.checks.replaced(r)
 }
@@ -131,6 +145,7 @@ func (c *Cluster) perform(i uint8) {
 	r := c.replicas[i]
 	for r.core != nil {
 		ready := r.core.Ready()
+		c.checks.sees(c, r)
 		if ready.Empty() {
 			return
 		}
@@ -151,15 +166,47 @@ func (c *Cluster) perform(i uint8) {
 			c.post(r, m)
 		}
 		for _, committed := range ready.Commit {
-			c.apply(r, committed)
+			c.checks.applies(c, r, committed)
+			r.jobs = append(r.jobs, job{apply: &committed})
 		}
 		for _, read := range ready.Read {
-			r.core.Fetched(read, r.fetch(read))
+			r.jobs = append(r.jobs, job{read: &read})
 		}
 		for _, t := range ready.Transfer {
-			c.serve(r, t)
+			r.jobs = append(r.jobs, job{transfer: &t})
+		}
+		for !c.async && len(r.jobs) > 0 {
+			c.work(r, 0)
 		}
 	}
+}
+
+// work does one of the jobs of a replica.
+func (c *Cluster) work(r *replica, n int) {
+	j := r.jobs[n]
+	r.jobs = slices.Delete(r.jobs, n, n+1)
+	switch {
+	case j.apply != nil:
+		c.apply(r, *j.apply)
+	case j.read != nil:
+		r.core.Fetched(*j.read, r.fetch(*j.read))
+	default:
+		c.serve(r, *j.transfer)
+	}
+}
+
+// workable returns the jobs that may be done now: the first to apply, and all
+// others. The state is replaced when nothing is being applied to it.
+func (r *replica) workable() []int {
+	var ready []int
+	applying := false
+	for n, j := range r.jobs {
+		if j.apply == nil || !applying {
+			ready = append(ready, n)
+		}
+		applying = applying || j.apply != nil
+	}
+	return ready
 }
 
 func (c *Cluster) name(p *vsr.Prepare) { c.names[p.Identity] = string(p.Body) }
@@ -191,7 +238,6 @@ func (c *Cluster) framed(m vsr.Message) vsr.Message {
 }
 
 func (c *Cluster) apply(r *replica, committed vsr.Committed) {
-	c.checks.applies(c, r, committed)
 	r.history = append(r.history, committed.Identity)
 	r.core.Applied(committed.Op)
 	c.eventf("%d applies %s", r.id, c.of(committed.Op, committed.Identity))
@@ -284,7 +330,7 @@ func (c *Cluster) install(r *replica, t vsr.Transfer) {
 		r.disk.log = slices.Clone(r.disk.log[cp.op-r.disk.freed:])
 	}
 	r.disk.freed = cp.op
-	r.history = slices.Clone(cp.history)
+	r.history, r.handed = slices.Clone(cp.history), cp.op
 	c.eventf("%d installs checkpoint %d", r.id, cp.op)
 	c.checks.installs(c, r, cp)
 	r.core.TransferDone(t.Offer, true)
@@ -298,6 +344,7 @@ func (c *Cluster) complete(i uint8, n int) {
 	c.must(i, r.disk.perform(w))
 	switch {
 	case w.append != nil:
+		c.checks.holds(c, r, w.append)
 		r.core.AppendDone(w.append.Op, w.append.Identity)
 	case w.persist != nil:
 		r.core.StateDurable(*w.persist)
@@ -345,7 +392,7 @@ func (c *Cluster) Propose(i uint8, body string) error {
 		return fmt.Errorf("replica %d is down", i)
 	}
 	c.clock++
-	_, _, err := r.core.Propose(vsr.Request{Operation: 160, Timestamp: r.core.NextTimestamp(c.clock), Body: []byte(body)})
+	_, _, err := r.core.Propose(vsr.Request{Operation: 160, Timestamp: r.core.NextTimestamp(c.clock + r.skew), Body: []byte(body)})
 	c.perform(i)
 	return err
 }

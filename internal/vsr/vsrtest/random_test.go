@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ var (
 	seeds = flag.Int("seeds", 0, "how many random schedules to play; 0 for the usual number")
 	first = flag.Int("first", 1, "the seed to begin with")
 	seed  = flag.Uint64("seed", 0, "play this schedule alone, and print it")
+	lines = flag.Int("lines", 400, "lines of a schedule to print when it fails")
 	steps = flag.Int("steps", 1500, "steps of a schedule while everything may fail")
 )
 
@@ -27,7 +29,7 @@ func TestRandomSchedules(t *testing.T) {
 		s := newSchedule(*seed)
 		s.cluster.quiet = false
 		if err := s.play(*steps); err != nil {
-			t.Fatalf("seed %d: %v\n%s", *seed, err, s.tail(400))
+			t.Fatalf("seed %d: %v\n%s", *seed, err, s.tail(*lines))
 		}
 		return
 	}
@@ -46,7 +48,7 @@ func TestRandomSchedules(t *testing.T) {
 			seen[k] += v
 		}
 		ops += int(s.cluster.checks.highest)
-		views += int(s.cluster.replicas[0].core.View().View)
+		views += int(s.cluster.replicas[0].disk.state.View)
 		installed += s.cluster.checks.installed
 		rotten += s.rotten
 	}
@@ -67,7 +69,8 @@ type schedule struct {
 	cluster *Cluster
 	weights [actions]int
 	total   int
-	lost    int // the last replica that lost a part of its disk, or -1
+	lost    int      // the last replica that lost a part of its disk, or -1
+	stash   []packet // held back for long
 	rotten  int
 	trace   []string
 }
@@ -81,6 +84,12 @@ const (
 	actPropose
 	actDrop
 	actDuplicate
+	actWork
+	actTickOne
+	actStash
+	actArrive
+	actNoState
+	actSuspect
 	actCrash
 	actRestart
 	actCut
@@ -99,16 +108,21 @@ func newSchedule(seed uint64) *schedule {
 	c := New(n, vsr.Config{
 		Pipeline: 1 + rng.IntN(8), Rand: rng,
 		Timing: vsr.Timing{
-			HeartbeatTicks: 5, RetransmitTicks: 4, ElectionTicks: 30, ViewChangeTicks: 40, RepeatTicks: 6,
+			HeartbeatTicks: 5, RetransmitTicks: 4, ElectionTicks: 15 + rng.IntN(20), ViewChangeTicks: 40, RepeatTicks: 6,
 			ProbeTicks: 8, ProbeAttempts: 3, RepairTicks: 8, TransferRounds: 4,
 		},
 	})
-	c.quiet, c.frames = true, seed%4 == 0
+	c.quiet, c.frames, c.async = true, seed%4 == 0, true
+	for _, r := range c.replicas {
+		r.skew = rng.Uint64N(1000)
+	}
 	s := &schedule{rng: rng, cluster: c, lost: -1}
 	s.weights = [actions]int{
 		actDeliver: 300, actWrite: 100, actTick: 40 + rng.IntN(160), actPropose: 20 + rng.IntN(60), actDrop: s.some(40),
 		actDuplicate: s.some(20), actCrash: s.some(6), actRestart: 8, actCut: s.some(8), actHeal: 4, actCheckpoint: s.some(8),
 		actReplace: s.some(3), actRot: s.some(4), actLinkDown: s.some(3), actPower: s.some(2),
+		actWork: 60 + rng.IntN(200), actTickOne: s.some(60), actStash: s.some(10), actArrive: 1 + s.some(6), actNoState: s.some(3),
+		actSuspect: s.some(4),
 	}
 	if seed%2 == 1 { // more work and less trouble
 		s.weights[actDeliver], s.weights[actWrite] = 1500, 400
@@ -157,6 +171,21 @@ func (s *schedule) step(a action) {
 		s.packet(a)
 	case actWrite:
 		s.write(r)
+	case actWork:
+		s.work(r)
+	case actStash, actArrive:
+		s.delay(a)
+	case actNoState:
+		r.noState = s.rng.IntN(2) == 0
+	case actSuspect: // all at once lose sight of their primary
+		for _, r := range c.replicas {
+			if r.core != nil {
+				r.core.LinkDown(r.core.Primary())
+				c.perform(r.id)
+			}
+		}
+	case actTickOne:
+		c.tick(i)
 	case actTick:
 		for j := range c.replicas {
 			c.tick(uint8(j))
@@ -226,6 +255,40 @@ func (s *schedule) packet(a action) {
 	}
 }
 
+// delay holds packets back, or gives back what was held, once or for good. They may
+// come after crashes and views.
+func (s *schedule) delay(a action) {
+	from, to := &s.cluster.net, &s.stash
+	if a == actArrive {
+		from, to = to, from
+	}
+	for range 1 + s.rng.IntN(6) {
+		if len(*from) == 0 {
+			return
+		}
+		n := s.rng.IntN(len(*from))
+		*to = append(*to, (*from)[n])
+		if a == actStash || s.rng.IntN(2) == 0 {
+			*from = slices.Delete(*from, n, n+1)
+		}
+	}
+	if len(s.stash) > 400 {
+		s.stash = s.stash[200:]
+	}
+}
+
+// work does a few of the jobs of a host.
+func (s *schedule) work(r *replica) {
+	for range 1 + s.rng.IntN(4) {
+		if r.core == nil || len(r.jobs) == 0 {
+			return
+		}
+		ready := r.workable()
+		s.cluster.work(r, ready[s.rng.IntN(len(ready))])
+		s.cluster.perform(r.id)
+	}
+}
+
 func (s *schedule) write(r *replica) {
 	if r.core == nil {
 		return
@@ -244,7 +307,7 @@ func (s *schedule) crash(r *replica) {
 
 // replace takes a disk away.
 func (s *schedule) replace(i uint8) {
-	if s.mayLose() {
+	if s.mayLose(i) {
 		s.lost = int(i)
 		s.cluster.replace(i)
 	}
@@ -253,7 +316,7 @@ func (s *schedule) replace(i uint8) {
 // rot makes the end of a log unreadable while its replica is down.
 func (s *schedule) rot(r *replica) {
 	low, high := max(r.disk.checkpoint.op, r.disk.freed), r.disk.head()
-	if r.core != nil || high <= low || !s.mayLose() {
+	if r.core != nil || high <= low || !s.mayLose(r.id) {
 		return
 	}
 	s.lost = int(r.id)
@@ -262,9 +325,9 @@ func (s *schedule) rot(r *replica) {
 }
 
 // mayLose: a group survives the loss of one copy at a time, so the last replica
-// that lost something must have all of it again.
-func (s *schedule) mayLose() bool {
-	return len(s.cluster.replicas) >= 3 && (s.lost < 0 || s.cluster.replicas[s.lost].disk.state.Doubt == 0)
+// that lost something must have all of it again, or lose more.
+func (s *schedule) mayLose(i uint8) bool {
+	return len(s.cluster.replicas) >= 3 && (s.lost < 0 || s.lost == int(i) || s.cluster.replicas[s.lost].disk.state.Doubt == 0)
 }
 
 func (s *schedule) keep() {
@@ -280,17 +343,36 @@ func (s *schedule) tail(n int) string {
 // calmTicks bounds how long a healed group may need to agree.
 const calmTicks = 3000
 
-// converge ends all faults. Within calmTicks all replicas must have the same log,
-// applied to its end, with what was proposed since.
-func (s *schedule) converge() error {
+// heal ends all faults. As many replicas as a group must do without stay down, if
+// the others have all that they ever had.
+func (s *schedule) heal() {
 	c := s.cluster
 	clear(c.cut)
-	for i, r := range c.replicas {
+	c.net, s.stash = append(c.net, s.stash...), nil
+	spare := vsr.QuorumsOf(len(c.replicas)).Replication - 1
+	if s.lost >= 0 && c.replicas[s.lost].disk.state.Doubt != 0 || len(c.replicas) < 3 || s.rng.IntN(2) == 0 {
+		spare = 0
+	}
+	for _, n := range s.rng.Perm(len(c.replicas)) {
+		r := c.replicas[n]
 		r.noState = false
-		if r.core == nil {
-			c.start(uint8(i))
+		switch {
+		case spare > 0:
+			spare--
+			if r.core != nil {
+				s.crash(r)
+			}
+		case r.core == nil:
+			c.start(r.id)
 		}
 	}
+}
+
+// converge ends all faults. Within calmTicks all replicas that are up must have the
+// same log, applied to its end, with what was ever chosen and what was proposed since.
+func (s *schedule) converge() error {
+	c := s.cluster
+	s.heal()
 	proposed := 0
 	for tick := range calmTicks {
 		for i := range c.replicas {
@@ -302,7 +384,7 @@ func (s *schedule) converge() error {
 		}
 		if proposed < 5 {
 			for i, r := range c.replicas {
-				if r.core.IsPrimary() && c.Propose(uint8(i), fmt.Sprint("calm", tick)) == nil {
+				if r.core != nil && r.core.IsPrimary() && c.Propose(uint8(i), fmt.Sprint("calm", tick)) == nil {
 					proposed++
 					s.calm()
 					break
@@ -331,8 +413,12 @@ func (s *schedule) calm() {
 			busy = true
 		}
 		for _, r := range c.replicas {
-			if len(r.next()) > 0 {
+			if r.core != nil && len(r.next()) > 0 {
 				s.write(r)
+				busy = true
+			}
+			if len(r.jobs) > 0 {
+				s.work(r)
 				busy = true
 			}
 		}
@@ -345,9 +431,15 @@ func (s *schedule) calm() {
 }
 
 func (s *schedule) agree() bool {
-	first := s.cluster.replicas[0]
+	var first *replica
 	for _, r := range s.cluster.replicas {
-		if r.core.Head() != first.core.Head() || r.core.HeadIdentity() != first.core.HeadIdentity() ||
+		if r.core == nil {
+			continue
+		}
+		if first == nil {
+			first = r
+		}
+		if r.core.CommitMin() < s.cluster.checks.highest || r.core.Head() != first.core.Head() || r.core.HeadIdentity() != first.core.HeadIdentity() ||
 			r.core.CommitMin() != r.core.Head() || r.core.View() != first.core.View() || r.core.View().LogView != r.core.View().View {
 			return false
 		}
