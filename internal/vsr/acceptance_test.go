@@ -82,6 +82,8 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 		"with parent":                func() { New(config(0, 1), Recovered{}).log.push(&Prepare{Header: Header{Op: 1, Parent: Identity{1}}}) },
 		"0 replicas":                 func() { QuorumsOf(0) },
 		"33 replicas":                func() { QuorumsOf(ReplicasMax + 1) },
+		"held 1, head 0":             func() { c := fresh(1, 3); c.log.held = 1; c.Ready() },
+		"commit_max 1, verified 0":   func() { c := fresh(0, 3); c.commitMax = 1; c.Ready() },
 	} {
 		wantPanic(t, says, f)
 	}
@@ -365,4 +367,105 @@ func TestTimeOutlivesACut(t *testing.T) {
 	if got := c.NextTimestamp(0); got != 101 {
 		t.Errorf("the next timestamp is %d, want 101", got)
 	}
+}
+
+// Who is not normal takes no commit point and no sign of life from the normal case:
+// its log may be another than the one that the primary speaks of.
+func TestNormalCaseNeedsANormalReplica(t *testing.T) {
+	recovering := New(config(1, 3), Recovered{})
+	changing := fresh(1, 3)
+	changing.enterViewChange(3)
+	changing.StateDurable(State{View: 3})
+	for name, c := range map[string]*Core{"recovering": recovering, "view change": changing} {
+		beat := told(MessageCommit, 0, c.View().View)
+		beat.Commit, beat.Op, beat.Beat = 4, 5, 1
+		c.Step(beat)
+		p := after(nil, c.View().View, "a")
+		m := carrying(told(MessagePrepare, 0, c.View().View), p)
+		m.Commit = 4
+		c.Step(m)
+		if r := c.Ready(); c.CommitMax() != 0 || c.clocks.beat != 0 || c.target != nil || len(r.Append) != 0 {
+			t.Errorf("%s: commit %d, beat %d, target %+v, appends %v; want nothing taken", name, c.CommitMax(), c.clocks.beat, c.target, r.Append)
+		}
+	}
+}
+
+// A prepare of a view whose log is installed, but not durably: it waits for
+// log_view, whether it was sent before or comes now.
+func TestOwnOpsWaitForLogView(t *testing.T) {
+	c := fresh(2, 3)
+	a := after(nil, 1, "a")
+	c.Step(startView(1, 1, 0))
+	c.StateDurable(State{View: 1})
+	if c.View().LogView != 1 {
+		t.Fatalf("%+v, want the empty log installed", c.View())
+	}
+	c.Step(carrying(told(MessagePrepare, 1, 1), a))
+	if r := c.Ready(); len(r.Append) != 0 || len(r.Send) != 0 {
+		t.Fatalf("log_view 1 is not durable: appends %v, sends %v", r.Append, r.Send)
+	}
+	c.StateDurable(State{View: 1, LogView: 1})
+	if r := c.Ready(); len(r.Append) != 1 || r.Append[0].Op != 1 {
+		t.Fatalf("log_view 1 is durable: appends %v, want op 1", r.Append)
+	}
+}
+
+// A replica that has lost sight of the log of its view is no part of it: it does not
+// acknowledge, though it has acknowledged in an earlier view and is in no doubt.
+func TestNoAcknowledgementWithoutTheLogOfTheView(t *testing.T) {
+	log := []*Prepare{after(nil, 0, "a")}
+	log = append(log, after(log[0], 0, "b"))
+	c := New(config(2, 3), Recovered{Head: 2, HeadIdentity: log[1].Identity, Commit: 2})
+	c.Step(startView(1, 1, 0, log[0])) // an old one: op 2 is applied here
+	c.StateDurable(State{View: 1})
+	if c.Status() != StatusNormal || c.target != nil || c.View().LogView != 0 {
+		t.Fatalf("%v, target %+v, %+v; want a backup without a log to install", c.Status(), c.target, c.View())
+	}
+	beat := told(MessageCommit, 1, 1)
+	beat.Beat = 1
+	c.Step(beat)
+	for _, m := range c.Ready().Send {
+		if m.Kind == MessagePrepareOk {
+			t.Fatalf("acknowledged op %d with log_view %d in view %d", m.Op, m.LogView, m.View)
+		}
+	}
+}
+
+// The question of a primary lets the others elect at once, if it has led the view
+// that it asks in. One that it asked before it led comes late.
+func TestQuestionOfThePrimary(t *testing.T) {
+	for logView, suspects := range map[View]bool{0: false, 3: true} {
+		c := fresh(1, 3)
+		c.Step(startView(0, 3, 0))
+		c.StateDurable(State{View: 3, LogView: 3})
+		q := told(MessageRequestStartView, 0, 3)
+		q.LogView = logView
+		c.Step(q)
+		if c.election.suspecting != suspects {
+			t.Errorf("asked with log_view %d: suspects %t, want %t", logView, c.election.suspecting, suspects)
+		}
+	}
+}
+
+// A restarted replica votes anew; what its earlier life said is over.
+func TestVoteOfALaterLifeCounts(t *testing.T) {
+	a := after(nil, 0, "a")
+	c := fresh(1, 5)
+	c.enterViewChange(1)
+	c.StateDurable(State{View: 1})
+	vote := func(boot uint64, log ...*Prepare) {
+		m := startView(2, 1, 0, log...)
+		m.Kind, m.LogView, m.Boot = MessageDoViewChange, 0, boot
+		c.Step(m)
+	}
+	vote(1)
+	vote(2, a)
+	vote(1)
+	votes := c.election.votes
+	for i := range votes {
+		if v := &votes[i]; v.From == 2 && v.Boot == 2 && v.Op == 1 {
+			return
+		}
+	}
+	t.Errorf("votes %+v, want the one of the second life of replica 2", votes)
 }

@@ -10,6 +10,10 @@ import (
 // the whole uncommitted range in HeadersMax headers.
 const PipelineCeiling = 127
 
+// viewMax is the largest view that a message may show. No group comes near it, and
+// the numbers behind it are for counting on.
+const viewMax View = math.MaxUint32 / 2
+
 // windowMax bounds the ops between a backup's commit point and its head.
 const windowMax = 2 * PipelineCeiling
 
@@ -81,7 +85,9 @@ type State struct {
 type Recovered struct {
 	// Fresh: this replica has never been part of the group, and neither has its
 	// place: all replicas of the group begin together. It is Normal at once.
-	Fresh         bool
+	Fresh bool
+	// State is what the disk holds. A Doubt that was found at this start is written
+	// before the core begins.
 	State         State
 	Head          Op // last op in the log or, if that is empty, of the checkpoint
 	HeadIdentity  Identity
@@ -254,7 +260,8 @@ func (c *Core) Ready() Ready {
 func (c *Core) assert() {
 	l := &c.log
 	if l.base > c.commitOut || c.commitOut > l.held || l.held > l.head || l.base > c.commitMax || c.logView > c.view ||
-		c.durable.View > c.view || c.durable.LogView > c.logView || c.commitOut > c.verified || c.verified > l.head {
+		c.durable.View > c.view || c.durable.LogView > c.logView || c.commitOut > c.verified || c.verified > l.head ||
+		c.leads() && c.commitMax > l.head {
 		panic(fmt.Sprintf("vsr: group %d replica %d: commit_min %d, handed out %d, held %d, head %d, commit_max %d, verified %d, view %d, log_view %d, durable %+v",
 			c.cfg.Group, c.cfg.Replica, l.base, c.commitOut, l.held, l.head, c.commitMax, c.verified, c.view, c.logView, c.durable))
 	}
@@ -325,7 +332,7 @@ func (c *Core) broadcast(m Message) {
 // Step takes a message from another replica. One that does not fit the
 // replica's present is dropped: the sender repeats what matters.
 func (c *Core) Step(m Message) {
-	if m.Group != c.cfg.Group || m.Incarnation != c.cfg.Incarnation || int(m.From) >= c.cfg.Replicas || m.From == c.cfg.Replica {
+	if m.Group != c.cfg.Group || m.Incarnation != c.cfg.Incarnation || int(m.From) >= c.cfg.Replicas || m.From == c.cfg.Replica || m.View > viewMax {
 		return
 	}
 	if !c.knows(m.From, m.Boot) {

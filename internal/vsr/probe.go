@@ -46,7 +46,8 @@ func (c *Core) observe(m Message) {
 // onRequestStartView answers with the present view, if this replica leads it. A
 // replaced replica hears from everybody which views it may have been part of.
 // If it is the primary of this very view that asks, it cannot lead any more, and
-// it is suspected at once instead of after a timeout. If the one that asks has
+// it is suspected at once instead of after a timeout (its log_view tells that the
+// question is not an old one, from before it led). If the one that asks has
 // promised a later view it can never come back to this one, so the primary ends it.
 func (c *Core) onRequestStartView(m Message) {
 	switch {
@@ -62,7 +63,7 @@ func (c *Core) onRequestStartView(m Message) {
 	case m.Doubt == DoubtAll:
 		c.send(Message{Kind: MessagePresentView, To: m.From, Echo: m.Boot})
 	}
-	if c.status == StatusNormal && m.From == c.Primary() && m.View == c.view && c.doubt != DoubtAll {
+	if c.status == StatusNormal && m.From == c.Primary() && m.View == c.view && m.LogView == m.View && c.doubt != DoubtAll {
 		c.clocks.silent = c.clocks.patience
 		c.suspect()
 	}

@@ -349,6 +349,7 @@ func (c *Core) onRequestPrepares(m Message) {
 	for _, r := range m.Refs {
 		e := c.log.entry(r.Op)
 		switch {
+		case r.Op == 0: // no such op
 		case r.Op <= c.log.base || e != nil && e.prepare == nil && e.header.Identity == r.Identity:
 			c.read(Read{To: m.From, Op: r.Op, Identity: r.Identity})
 		case e == nil || e.header.Identity != r.Identity:

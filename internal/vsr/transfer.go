@@ -157,7 +157,7 @@ func (c *Core) contradicts(o Offer) bool {
 
 // onRequestChunk asks the host for a piece of a checkpoint.
 func (c *Core) onRequestChunk(m Message) {
-	if m.Length == 0 || m.Length > ChunkMax || c.reads >= readsMax {
+	if m.Length == 0 || m.Length > ChunkMax || m.Offset > m.Offer.Size || uint64(m.Length) > m.Offer.Size-m.Offset || c.reads >= readsMax {
 		return
 	}
 	c.reads++
@@ -254,6 +254,9 @@ func (c *Core) installed(t transfer) {
 	if t.reset {
 		c.out.Append, c.out.Truncate = nil, nil
 		c.log.reset(t.offer)
+		if c.target != nil && c.target.below > t.offer.Op {
+			c.target.joined = false // it met what is gone
+		}
 	} else {
 		c.log.held = max(c.log.held, t.offer.Op)
 		c.log.applied(t.offer.Op)

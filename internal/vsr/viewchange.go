@@ -192,12 +192,12 @@ func (c *Core) onDoViewChange(m Message) {
 	c.record(m)
 }
 
-// record keeps the first vote of each replica; one that could not tell gives way
-// to one that can.
+// record keeps the first vote of each replica. One that could not tell gives way
+// to one that can, and that of an earlier life to that of a later one.
 func (c *Core) record(m Message) {
 	for i := range c.election.votes {
 		if v := &c.election.votes[i]; v.From == m.From {
-			if !v.Unknown || m.Unknown {
+			if m.Boot <= v.Boot && (!v.Unknown || m.Unknown) {
 				return
 			}
 			*v = m
