@@ -469,3 +469,32 @@ func TestVoteOfALaterLifeCounts(t *testing.T) {
 	}
 	t.Errorf("votes %+v, want the one of the second life of replica 2", votes)
 }
+
+// An install has found its place in the log when a checkpoint below replaces the
+// log: it looks for its place again.
+func TestCheckpointBelowAnInstall(t *testing.T) {
+	log := []*Prepare{after(nil, 0, "a")}
+	log = append(log, after(log[0], 0, "b"))
+	log = append(log, after(log[1], 0, "c"))
+	c := New(config(2, 3), Recovered{Head: 2, HeadIdentity: log[1].Identity, Suffix: []Header{log[0].Header, log[1].Header}})
+	c.Step(startView(1, 1, 0, log...))
+	gone := told(MessageGone, 1, 1)
+	gone.Op, gone.Low = 3, 3
+	c.Step(gone)
+	o := Offer{Op: 1, Identity: Identity{9}, Timestamp: 1, Size: 1}
+	offer := offering(o)
+	offer.From = 1
+	c.Step(offer)
+	c.TransferStored(o, 1)
+	if r := c.Ready(); len(r.Transfer) != 2 || !r.Transfer[1].Reset {
+		t.Fatalf("%+v, want an install with a new log", r.Transfer)
+	}
+	c.TransferDone(o, true)
+	if c.target == nil || c.target.joined {
+		t.Fatalf("target %+v, want one that looks for its place above op 1", c.target)
+	}
+	r := c.Ready()
+	if n := len(r.Send); n == 0 || r.Send[n-1].Kind != MessageRequestHeaders {
+		t.Errorf("sends %v, want a question for headers", r.Send)
+	}
+}

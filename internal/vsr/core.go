@@ -277,13 +277,12 @@ func (c *Core) StateDurable(s State) {
 	c.durable.View = max(c.durable.View, s.View)
 	c.durable.LogView = max(c.durable.LogView, s.LogView)
 	c.durable.Doubt = s.Doubt
-	if !c.needsPersist() {
-		c.announce()
-	}
+	c.announce()
 }
 
-// announce says what waited for the present view to be durable. Nothing was
-// queued: what is due is derived from the state of now (design rule 4).
+// announce says what waited for the present view to be durable; send withholds it
+// if that is not so yet. Nothing was queued: what is due is derived from the state
+// of now (design rule 4).
 func (c *Core) announce() {
 	switch {
 	case c.status == StatusViewChange:

@@ -99,9 +99,7 @@ func (c *Core) finishInstall() {
 	if t.op <= c.log.head {
 		c.target = nil
 	}
-	if !c.needsPersist() {
-		c.announce()
-	}
+	c.announce()
 }
 
 // becomePrimary starts the view: everything in the log stays in the pipeline,

@@ -251,9 +251,13 @@ func (c *Core) installed(t transfer) {
 	if c.contradicts(t.offer) {
 		c.target = nil
 	}
+	if c.target != nil {
+		c.target.waiting = 0 // what led here is answered
+	}
 	if t.reset {
 		c.out.Append, c.out.Truncate = nil, nil
 		c.log.reset(t.offer)
+		c.verified = c.log.base
 		if c.target != nil && c.target.below > t.offer.Op {
 			c.target.joined = false // it met what is gone
 		}
