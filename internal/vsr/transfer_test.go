@@ -61,3 +61,30 @@ func TestCutTakesBackTheProof(t *testing.T) {
 		t.Errorf("verified up to %d, the log ends at %d", c.verified, c.log.head)
 	}
 }
+
+// Nothing is handed out to be applied while the state is being replaced.
+func TestNothingIsAppliedDuringAnInstall(t *testing.T) {
+	c := fresh(2, 3)
+	log := []*Prepare{after(nil, 0, "a")}
+	for len(log) < 4 {
+		log = append(log, after(log[len(log)-1], 0, "x"))
+	}
+	for _, p := range log {
+		c.Step(carrying(told(MessagePrepare, 0, 0), p))
+		c.AppendDone(p.Op, p.Identity)
+	}
+	c.beginTransfer(0)
+	o := Offer{Op: 2, Identity: log[1].Identity, Timestamp: 2, Size: 3}
+	c.Step(offering(o))
+	c.TransferStored(o, 3)
+	beat := told(MessageCommit, 0, 0)
+	beat.Beat, beat.Commit, beat.Op, beat.Identity = 1, 4, 4, log[3].Identity
+	c.Step(beat)
+	if r := c.Ready(); len(r.Transfer) != 2 || len(r.Commit) != 0 {
+		t.Fatalf("transfer %v, commit %v; want an install alone", r.Transfer, r.Commit)
+	}
+	c.TransferDone(o, true)
+	if r := c.Ready(); len(r.Commit) != 2 || r.Commit[0].Op != 3 {
+		t.Fatalf("installed: commit %v, want ops 3 and 4", r.Commit)
+	}
+}

@@ -128,6 +128,14 @@ func newSchedule(seed uint64) *schedule {
 		s.weights[actDeliver], s.weights[actWrite] = 1500, 400
 		s.weights[actPropose] *= 6
 	}
+	switch seed % 8 {
+	case 2, 3: // logs are freed, and who comes back takes checkpoints
+		s.weights[actCheckpoint], s.weights[actReplace] = 40, 3
+		s.weights[actCrash], s.weights[actRestart] = 6, 4
+	case 4, 5: // logs are damaged, and views come and go
+		s.weights[actRot], s.weights[actCrash], s.weights[actRestart] = 60, 8, 10
+		s.weights[actSuspect] = 6
+	}
 	for _, w := range s.weights {
 		s.total += w
 	}
