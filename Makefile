@@ -52,3 +52,8 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 .PHONY: bench
 bench: ## all benchmarks of the packages
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Each mutation is a build of its own and up to some hundred seeds.
+.PHONY: mutations
+mutations: ## take one rule after the other out of galgo; the simulator must notice
+	$(GO) run ./internal/sim/mutate

@@ -1,0 +1,149 @@
+// Command mutate checks the simulator: it takes one rule after the other out of galgo
+// and expects the simulator to fail within a bounded number of seeds. It builds with
+// changed files laid over the sources, which stay as they are. `make mutations` runs it.
+package main
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed mutations.txt
+var mutations string
+
+func main() {
+	only := flag.String("only", "", "run the mutations whose name has this in it")
+	seeds := flag.Int("seeds", 400, "seeds that may be used up for each mutation")
+	out := flag.String("out", "", "write the table to this file")
+	build := flag.Bool("build", false, "only see whether each builds")
+	flag.Parse()
+	if *build {
+		*seeds = 0
+	}
+	if err := run(*only, *seeds, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate:", err)
+		os.Exit(1)
+	}
+}
+
+// result is what the simulator made of a mutation.
+type result struct {
+	mutation
+	seed  int // that found it; -1 if none did
+	check string
+	took  time.Duration
+}
+
+func run(only string, seeds int, out string) error {
+	list, err := parseList(mutations)
+	if err != nil {
+		return fmt.Errorf("mutations.txt: %w", err)
+	}
+	tmp, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	survivors := 0
+	var table strings.Builder
+	table.WriteString("| rule taken out | what holds it | seeds | seconds | found as |\n| --- | --- | --- | --- | --- |\n")
+	for _, m := range list {
+		if !strings.Contains(m.name, only) {
+			continue
+		}
+		r, err := try(m, tmp, seeds)
+		if err != nil {
+			return err
+		}
+		row := r.row()
+		fmt.Print(row)
+		table.WriteString(row)
+		if r.seed < 0 {
+			survivors++
+		}
+	}
+	if out != "" {
+		if err := os.WriteFile(out, []byte(table.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	if survivors > 0 {
+		return fmt.Errorf("%d mutations were not found", survivors)
+	}
+	return nil
+}
+
+func (r *result) row() string {
+	seeds, found := "none", "**not found**"
+	if r.seed >= 0 {
+		seeds, found = strconv.Itoa(r.seed+1), r.check
+	}
+	return fmt.Sprintf("| %s | %s | %s | %.1f | %s |\n", r.name, r.rule, seeds, r.took.Seconds(), found)
+}
+
+var failedSeed = regexp.MustCompile(`(?m)^.*\bseed (\d+)\b.*?: (.*)$`)
+
+// try builds galgo without the rule and lets the simulator look for the difference.
+func try(m mutation, tmp string, seeds int) (result, error) {
+	binary, err := build(m, tmp)
+	if err != nil || seeds == 0 {
+		return result{mutation: m}, err
+	}
+	start := time.Now()
+	cmd := exec.Command(binary, "sim", "--seeds", fmt.Sprintf("0..%d", seeds-1), "--until-failure")
+	text, err := cmd.CombinedOutput()
+	r := result{mutation: m, seed: -1, took: time.Since(start)}
+	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
+		return r, err
+	} else if failed {
+		r.seed, r.check = 0, "failure without a seed"
+		if found := failedSeed.FindSubmatch(text); found != nil {
+			r.seed, _ = strconv.Atoi(string(found[1]))
+			r.check = strings.ReplaceAll(string(found[2]), "|", "/")
+		}
+	}
+	return r, nil
+}
+
+// build makes a binary of the tree with the changed files laid over it.
+func build(m mutation, tmp string) (string, error) {
+	root, err := filepath.Abs(".")
+	if err != nil {
+		return "", err
+	}
+	changed, err := m.apply(root)
+	if err != nil {
+		return "", err
+	}
+	replace := map[string]string{}
+	for file, text := range changed {
+		there := filepath.Join(tmp, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(there, text, 0o644); err != nil {
+			return "", err
+		}
+		replace[filepath.Join(root, file)] = there
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(tmp, "overlay.json")
+	if err := os.WriteFile(name, overlay, 0o644); err != nil {
+		return "", err
+	}
+	binary := filepath.Join(tmp, "galgo")
+	if text, err := exec.Command("go", "build", "-overlay", name, "-o", binary, "./cmd/galgo").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("mutation %s does not build: %w\n%s", m.name, err, text)
+	}
+	return binary, nil
+}
