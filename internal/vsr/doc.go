@@ -30,6 +30,9 @@
 //     TransferAction), after the writes that were handed out before. Install
 //     replaces state and log in one durable step.
 //
+// It steps only messages that name its replica as their receiver, and bounds what an
+// Offer makes it store: the core believes the size.
+//
 // A write that failed is no completion: the host retries or stops the process.
 // It never calls AppendDone or StateDurable for it, and the core waits. A failed
 // sync of the log is fatal at once.
