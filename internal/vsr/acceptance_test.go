@@ -498,3 +498,34 @@ func TestCheckpointBelowAnInstall(t *testing.T) {
 		t.Errorf("sends %v, want a question for headers", r.Send)
 	}
 }
+
+// A log that is long enough is not yet the log of the view: log_view waits until it
+// is known where the two meet.
+func TestInstallWaitsForItsPlace(t *testing.T) {
+	chained := func(view View, names ...string) (log []*Prepare) {
+		var last *Prepare
+		for _, name := range names {
+			last = after(last, view, name)
+			log = append(log, last)
+		}
+		return log
+	}
+	own, log := chained(0, "x", "y", "z"), chained(1, "a", "b", "c")
+	r := Recovered{Head: 3, HeadIdentity: own[2].Identity}
+	for _, p := range own {
+		r.Suffix = append(r.Suffix, p.Header)
+	}
+	c := New(config(1, 3), r)
+	c.Step(startView(2, 2, 2, log...))
+	m := told(MessageHeaders, 2, 2)
+	m.Op, m.Identity, m.Headers = 2, log[1].Identity, []Header{log[1].Header}
+	c.Step(m)
+	if c.View().LogView != 0 || c.target == nil || c.target.joined {
+		t.Fatalf("%+v, target %+v; want the log of view 2 not installed", c.View(), c.target)
+	}
+	m.Op, m.Identity, m.Headers = 1, log[0].Identity, []Header{log[0].Header}
+	c.Step(m)
+	if ready := c.Ready(); ready.Truncate == nil || *ready.Truncate != 0 || c.View().LogView != 0 {
+		t.Fatalf("truncates to %v at %+v; want to 0, where the logs meet", ready.Truncate, c.View())
+	}
+}
