@@ -94,6 +94,7 @@ func (g *group[R]) turn() []answer[R] {
 		for _, t := range r.Transfer {
 			g.transfer(t)
 		}
+		g.core.Reuse(&r)
 	}
 	return g.answers
 }

@@ -255,6 +255,22 @@ func (c *Core) Ready() Ready {
 	return r
 }
 
+// Reuse gives back the slices of a Ready that was performed, so that the next one need
+// not be allocated. The host may not look at them any more; what they pointed to it may.
+func (c *Core) Reuse(r *Ready) {
+	c.out.Append = reuse(c.out.Append, r.Append)
+	c.out.Send = reuse(c.out.Send, r.Send)
+	c.out.Commit = reuse(c.out.Commit, r.Commit)
+}
+
+func reuse[T any](have, given []T) []T {
+	if have != nil || cap(given) == 0 {
+		return have
+	}
+	clear(given)
+	return given[:0]
+}
+
 // assert checks what must hold between inputs. It is on in production: a crash
 // turns a wrong answer into a missing one.
 func (c *Core) assert() {

@@ -109,7 +109,7 @@ func (l *log) add(e entry) {
 func (l *log) done(op Op, id Identity, self uint32) bool {
 	for i := range l.flights {
 		if f := l.flights[i]; f.op == op && f.identity == id {
-			l.flights = append(l.flights[:i], l.flights[i+1:]...)
+			l.land(i)
 			if f.dead {
 				return false
 			}
@@ -120,6 +120,15 @@ func (l *log) done(op Op, id Identity, self uint32) bool {
 		}
 	}
 	return false
+}
+
+// land removes a flight. As a rule they complete in order.
+func (l *log) land(i int) {
+	if i > 0 {
+		l.flights = append(l.flights[:i], l.flights[i+1:]...)
+		return
+	}
+	l.flights = l.flights[1:]
 }
 
 // settle moves held over every op that this disk has.
