@@ -65,6 +65,8 @@ var table = map[string]row{
 	"cmd/galgo":     {internal: []string{"internal/cli"}, why: "main calls cli.Run and nothing else, so that tests can too"},
 	"internal/tidy": {why: "it reads sources, it links none"},
 	"test":          {internal: slices.Concat(below, []string{"client", "internal/node", "internal/cli"}), why: "tests of whole processes"},
+	"test/corespeed": {internal: []string{"internal/vsr", "internal/wal", "internal/disk"}, external: []string{xsys},
+		why: "a measurement of the core alone; x/sys tells the processor time used"},
 }
 
 // below is everything a node is made of.
