@@ -279,6 +279,9 @@ func (d *Data) offset(req OffsetRequest, op uint8, body []byte, check func(*data
 	d.enqueue(g, dataCall{
 		admit: func(ts uint64) (vsr.Request, bool) {
 			if code := check(g); code != galgo.CodeOK {
+				if g.group.behind() {
+					code = galgo.CodeTransientNotAccepted
+				}
 				refuse(code)
 				return vsr.Request{}, false
 			}

@@ -67,6 +67,10 @@ func (g *group[R]) propose(r vsr.Request, done func(*vsr.Prepare, R), lost func(
 	return nil
 }
 
+// behind: others may know what this primary has not applied yet, because its own disk
+// is slower than theirs. It must not refuse for good what they have seen.
+func (g *group[R]) behind() bool { return g.net != nil && g.core.CommitMin() < g.core.CommitMax() }
+
 func (g *group[R]) touch() {
 	g.dirty = true
 	g.wake()
