@@ -146,7 +146,7 @@ func (m *Metadata) Submit(req MetadataRequest, done func(MetadataReply)) {
 	busy = busy && !req.Client.IsZero()
 	// What the table answers again may be what the node still has to do.
 	if refused && !(busy && refusal.Outcome == OutcomeReply) {
-		done(m.refusal(refusal))
+		done(m.refusal(req.Operation, refusal))
 		return
 	}
 	if busy {
@@ -163,9 +163,9 @@ func (m *Metadata) Submit(req MetadataRequest, done func(MetadataReply)) {
 
 // refusal is the answer that the present state gives, unless the client may know a
 // later one.
-func (m *Metadata) refusal(r MetadataReply) MetadataReply {
+func (m *Metadata) refusal(op wire.Operation, r MetadataReply) MetadataReply {
 	if m.group.behind() && r.Outcome != OutcomeReply {
-		return MetadataReply{Outcome: OutcomeResult, Operation: r.Operation, Code: galgo.CodeTransientNotAccepted}
+		return MetadataReply{Outcome: OutcomeResult, Operation: op, Code: galgo.CodeTransientNotAccepted}
 	}
 	return r
 }
@@ -263,7 +263,7 @@ func (m *Metadata) propose() {
 		// A second look: what was true when the request came in may have been
 		// changed by one that was before it in the queue.
 		if reply, final := m.recheck(call.req); final {
-			m.finish(call, m.refusal(reply))
+			m.finish(call, m.refusal(call.req.Operation, reply))
 			continue
 		}
 		err := m.group.propose(vsr.Request{
