@@ -55,6 +55,10 @@ type Options struct {
 	SegmentFiles, UnsyncedGroups int
 	// Loop makes one; the first is for the metadata, then one a shard.
 	Loop func() Loop
+	// Observe is told of each operation of each group before it is applied, live and
+	// when a log is replayed, on the loop of the group. What it is given does not
+	// change any more. Nil where nobody watches.
+	Observe func(*vsr.Prepare)
 	// Fail is told why the node must stop, Note what an operator may want to read.
 	Fail func(error)
 	Note func(string, ...any)
@@ -99,7 +103,7 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(),
 		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
 		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
-		Publish:         e.publish, Changed: e.changed, Installed: e.installed, Fail: o.Fail, Note: o.Note,
+		Publish:         e.publish, Changed: e.changed, Installed: e.installed, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
 	})
 	if err == nil {
 		e.publish(e.meta.View(), e.meta.CommitMin())
@@ -115,7 +119,7 @@ func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error
 		Disk: d, Clock: o.Clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replication: o.replication(), Pipeline: c.Partition.PrepareQueueDepth,
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.Random(), WALLimit: int64(c.WAL.Limit),
 		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.Tails / int64(c.System.Shards), Files: e.files,
-		UnsyncedMax: max(1, o.UnsyncedGroups/c.System.Shards), Moved: func(id vsr.GroupID) { e.moved(data, id) }, Fail: o.Fail, Note: o.Note,
+		UnsyncedMax: max(1, o.UnsyncedGroups/c.System.Shards), Moved: func(id vsr.GroupID) { e.moved(data, id) }, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
 	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
 	if err != nil {
 		return err

@@ -59,9 +59,10 @@ type DataConfig struct {
 	UnsyncedMax int
 
 	// Moved tells that the figures of a group are in another place now; see Stats.
-	Moved func(vsr.GroupID)
-	Fail  func(error)
-	Note  func(msg string, args ...any)
+	Moved   func(vsr.GroupID)
+	Observe func(*vsr.Prepare) // see MetadataConfig
+	Fail    func(error)
+	Note    func(msg string, args ...any)
 }
 
 // Data drives the partition groups of one shard.
@@ -471,6 +472,9 @@ func (d *Data) unstall() {
 
 // apply runs a committed operation, live and when the log is replayed.
 func (d *Data) apply(g *dataGroup, p *vsr.Prepare) partition.Result {
+	if d.cfg.Observe != nil {
+		d.cfg.Observe(p)
+	}
 	g.head = p.Header
 	d.ckpt.bytes += int64(len(p.Body)) + vsr.HeaderSize
 	return g.machine.Apply(entryOf(p))

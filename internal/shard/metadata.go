@@ -83,6 +83,9 @@ type MetadataConfig struct {
 	// Installed tells the node that the metadata was replaced by a later state,
 	// which came from a peer and is published: the groups have to be made to fit it.
 	Installed func()
+	// Observe is told of each operation before it is applied, live and when the log is
+	// replayed; nil where nobody watches.
+	Observe func(*vsr.Prepare)
 	// Fail reports that the node must stop, with the reason.
 	Fail func(error)
 	// Note reports what an operator may want to read.
@@ -406,6 +409,9 @@ func committedReply(p *vsr.Prepare, out metadata.Output) MetadataReply {
 // apply runs a committed operation: the only way in which metadata changes, live
 // and when the log is replayed.
 func (m *Metadata) apply(p *vsr.Prepare) metadata.Output {
+	if m.cfg.Observe != nil {
+		m.cfg.Observe(p)
+	}
 	m.ckpt.note(p)
 	return m.machine.Apply(metadata.Input{
 		Op: uint64(p.Op), Timestamp: p.Timestamp, Operation: wire.Operation(p.Operation), Client: p.Client,

@@ -1,0 +1,37 @@
+package shard
+
+import "galgo/internal/vsr"
+
+// Status is what a replica says of one of its groups.
+type Status struct {
+	Group        vsr.GroupID
+	Incarnation  uint64
+	Status       vsr.Status
+	State        vsr.State // of memory: it may be ahead of the disk
+	Head         vsr.Op
+	HeadIdentity vsr.Identity
+	CommitMin    vsr.Op
+	CommitMax    vsr.Op
+	Primary      bool // it may propose now
+}
+
+func statusOf(group vsr.GroupID, incarnation uint64, c *vsr.Core) Status {
+	return Status{
+		Group: group, Incarnation: incarnation, Status: c.Status(), State: c.View(), Head: c.Head(), HeadIdentity: c.HeadIdentity(),
+		CommitMin: c.CommitMin(), CommitMax: c.CommitMax(), Primary: c.IsPrimary(),
+	}
+}
+
+// Status describes the metadata group as it is now. Call it on the loop.
+func (m *Metadata) Status() Status { return statusOf(vsr.MetadataGroup, 0, m.group.core) }
+
+// Statuses describes the groups that are served, in order. Call it on the loop.
+func (d *Data) Statuses() []Status {
+	ids := d.Groups()
+	all := make([]Status, len(ids))
+	for i, id := range ids {
+		g := d.groups[id]
+		all[i] = statusOf(id, g.spec.Incarnation, g.group.core)
+	}
+	return all
+}
