@@ -1,0 +1,168 @@
+package sim
+
+import (
+	"galgo/internal/disk"
+	"galgo/internal/shard"
+	"galgo/internal/vsr"
+	"galgo/internal/wal"
+)
+
+// checks holds what was seen of each replica against what it shows now.
+type checks struct {
+	w *world
+	// seen is what each group of each node was last seen to be, in this life.
+	seen []map[vsr.GroupID]shard.Status
+	// shown is what others were told by a node, over all its lives: it must never
+	// come back with less.
+	shown []map[vsr.GroupID]vsr.State
+	// durable is what its disk was last found to hold.
+	durable []map[vsr.GroupID]vsr.State
+}
+
+func newChecks(w *world) *checks {
+	k := &checks{w: w}
+	for range w.plan.replicas {
+		k.seen = append(k.seen, map[vsr.GroupID]shard.Status{})
+		k.shown = append(k.shown, map[vsr.GroupID]vsr.State{})
+		k.durable = append(k.durable, map[vsr.GroupID]vsr.State{})
+	}
+	return k
+}
+
+// anything reports whether there is anything to lose yet.
+func (k *checks) anything() bool { return k.w.model.group(vsr.MetadataGroup).head() > 0 }
+
+// started looks at what a node comes back with.
+func (k *checks) started(n *node) {
+	for i := range n.loops {
+		for _, s := range n.engine.Statuses(i) {
+			if was := k.shown[n.id][s.Group]; s.State.View < was.View || s.State.LogView < was.LogView {
+				k.w.fail("amnesia", "node %d comes back with view %d, log_view %d of group %d; it has shown view %d, log_view %d",
+					n.id, s.State.View, s.State.LogView, s.Group, was.View, was.LogView)
+			}
+			if applied := n.applied[s.Group]; applied != 0 && applied != s.CommitMin {
+				k.w.fail("order", "node %d comes back with op %d of group %d applied, but commit_min %d", n.id, applied, s.Group, s.CommitMin)
+			}
+			n.applied[s.Group] = s.CommitMin
+			k.wholeAlone(n, s)
+		}
+	}
+	k.compareState(n)
+}
+
+// wholeAlone: the disk of a single node is its quorum. It comes back with all that
+// was ever applied.
+func (k *checks) wholeAlone(n *node, s shard.Status) {
+	if k.w.plan.replicas > 1 || n.rotten {
+		return
+	}
+	if head := k.w.model.group(s.Group).head(); s.CommitMin < head {
+		k.w.fail("durability", "node %d comes back with op %d of group %d, op %d was applied", n.id, s.CommitMin, s.Group, head)
+	}
+}
+
+// turned looks at the groups of a loop after it ran.
+func (k *checks) turned(n *node, loop int) {
+	seen := k.seen[n.id]
+	for _, s := range n.engine.Statuses(loop) {
+		was, ok := seen[s.Group]
+		seen[s.Group] = s
+		if !ok || was == s {
+			continue
+		}
+		if s.State.View < was.State.View || s.State.LogView < was.State.LogView || s.CommitMin < was.CommitMin || s.CommitMax < was.CommitMax {
+			k.w.fail("monotone", "node %d group %d goes back: %s, was %s", n.id, s.Group, statusString(s), statusString(was))
+		}
+		if s.State.View > was.State.View {
+			k.w.cover.ViewChanges++
+		}
+		if s.Head < was.Head {
+			k.w.cover.Truncations++
+		}
+		if s.CommitMin != was.CommitMin && loop == 0 {
+			k.compareState(n)
+		}
+	}
+	k.heal(n)
+}
+
+// compareState holds the metadata of a node against the model's at the same op.
+func (k *checks) compareState(n *node) {
+	v := n.engine.View()
+	op := v.Op()
+	if op == 0 || op > uint64(len(k.w.model.results)) {
+		return
+	}
+	k.w.cover.StatesCompared++
+	if got, want := hashOf(v), k.w.model.results[op-1].hash; got != want {
+		k.w.fail("state", "the metadata of node %d at op %d hashes to %x, the model's to %x", n.id, op, got, want)
+	}
+}
+
+// heal ends the damage of a replaced node when it has all that it may have had.
+func (k *checks) heal(n *node) {
+	if !n.replaced {
+		return
+	}
+	for _, g := range n.goals {
+		s, ok := k.seen[n.id][g.group]
+		switch {
+		case ok && s.State.Doubt == 0 && s.CommitMin >= g.op:
+		case !ok && g.group != vsr.MetadataGroup && !k.w.model.lives(g.group):
+		default:
+			return
+		}
+	}
+	for _, s := range k.seen[n.id] { // order-free: all have to pass
+		if s.State.Doubt != 0 {
+			return
+		}
+	}
+	n.replaced, n.goals = false, nil
+	k.w.cover.Healed++
+	k.w.say("n%d is whole again", n.id)
+}
+
+// leaves looks at a frame on its way out. What it shows others of a view must be on
+// the disk of its sender as a power cut at this very moment would leave it.
+func (k *checks) leaves(n *node, m *vsr.Message) {
+	if m.Kind < vsr.MessageSuspect || m.Kind > vsr.MessagePresentView {
+		return
+	}
+	shown := k.shown[n.id][m.Group]
+	k.shown[n.id][m.Group] = vsr.State{View: max(shown.View, m.View), LogView: max(shown.LogView, m.LogView)}
+	if d := k.durable[n.id][m.Group]; m.View <= d.View && m.LogView <= d.LogView {
+		return
+	}
+	k.w.cover.GateReads++
+	image := n.disk.Clone().PowerLoss(nil)
+	d, err := durableState(image, k.w.plan.config.System.Shards, m.Group)
+	if err != nil {
+		k.w.fail("gate", "node %d sends %s, and a power cut now leaves no state of the group: %v", n.id, describe(m), err)
+		return
+	}
+	k.durable[n.id][m.Group] = d
+	if m.View > d.View || m.LogView > d.LogView {
+		k.w.fail("gate", "node %d sends %s, and a power cut now leaves it with view %d, log_view %d", n.id, describe(m), d.View, d.LogView)
+	}
+}
+
+func (k *checks) ended(n *node) { clear(k.seen[n.id]) }
+
+// replaced: an empty disk remembers nothing, and need not.
+func (k *checks) replaced(n *node) {
+	clear(k.shown[n.id])
+	clear(k.durable[n.id])
+}
+
+// torn counts the torn tails that a start is about to find.
+func (k *checks) torn(d disk.Disk) {
+	for _, dir := range logDirs(k.w.plan.config.System.Shards) {
+		_ = wal.Inspect(d, dir, func(i wal.Item) error {
+			if i.Torn {
+				k.w.cover.TornTails++
+			}
+			return nil
+		})
+	}
+}

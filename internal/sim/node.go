@@ -1,0 +1,313 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"galgo/internal/disk"
+	"galgo/internal/disk/memdisk"
+	"galgo/internal/engine"
+	"galgo/internal/shard"
+	"galgo/internal/vsr"
+)
+
+// nodePlan is how fast nodes are.
+type nodePlan struct {
+	turnMax int64 // µs until a loop runs what was posted
+	jobMax  int64 // µs that a job takes
+	stall   int   // one job in so many takes a hundred times as long
+	skewMax int64 // µs that a clock is off
+	drift   int64 // µs of a tick of 10 ms
+}
+
+func drawNodes(rng *rand.Rand, faults map[fault]bool) nodePlan {
+	p := nodePlan{turnMax: between(rng, 5, 200), jobMax: between(rng, 50, 8*millisecond), stall: pick(rng, 0, 50, 500)}
+	skew, drift := between(rng, 0, 3*second), between(rng, 0, 3*millisecond)
+	if faults[faultClock] {
+		p.skewMax, p.drift = skew, drift
+	}
+	return p
+}
+
+// ending is how a life of a node ends.
+type ending uint8
+
+const (
+	endKill  ending = iota // the process: the operating system has all that was written
+	endPower               // the machine: what was not synced is lost, kept or torn
+)
+
+func (e ending) String() string {
+	if e == endPower {
+		return "loses power"
+	}
+	return "is killed"
+}
+
+// node is a replica over all its lives.
+type node struct {
+	w     *world
+	id    uint8
+	life  int
+	boots uint64
+
+	disk   *memdisk.Disk
+	tap    *tap
+	engine *engine.Engine // nil while it is down
+	loops  []*loop
+	held   []func() // what waits for the end of a pause
+	paused bool
+
+	failing error // why it decided to stop
+	faulted bool  // its disk failed calls in this life
+	doomed  ending
+
+	// What its disk may have lost: see world.mayLose.
+	rotten   bool // a bit of it has flipped
+	replaced bool // it is empty
+	goals    []goal
+
+	slow   int64 // factor of all that it does
+	skew   int64 // µs, of its clock
+	drift  int64 // µs longer than 10 ms a tick
+	chance [nodeStreams]*rand.Rand
+
+	attempts attempts
+	applied  map[vsr.GroupID]vsr.Op
+}
+
+func (w *world) newNode(id uint8) *node {
+	n := &node{w: w, id: id, slow: 1, disk: memdisk.New(memdisk.Options{})}
+	for i := range n.chance {
+		n.chance[i] = stream(w.seed, ofNode(id, i))
+	}
+	r, p := n.chance[nodeClock], &w.plan.nodes
+	n.skew = between(r, -p.skewMax, p.skewMax)
+	n.drift = between(r, -p.drift, p.drift)
+	return n
+}
+
+// Now implements shard.Clock.
+func (n *node) Now() uint64 { return uint64(epoch + n.w.now + n.skew) }
+
+// after runs f later, unless this life has ended by then. While the node is paused
+// it waits.
+func (n *node) after(delay int64, f func()) {
+	life := n.life
+	var due func()
+	due = func() {
+		switch {
+		case n.life != life:
+		case n.paused:
+			n.held = append(n.held, due)
+		default:
+			f()
+		}
+	}
+	n.w.after(delay*n.slow, due)
+}
+
+func (n *node) turnDelay() int64 { return between(n.chance[nodeLoops], 1, n.w.plan.nodes.turnMax) }
+
+func (n *node) tickDelay() int64 { return 10*millisecond + n.drift }
+
+func (n *node) jobDelay(shard.Lane) int64 {
+	r, p := n.chance[nodeDisk], &n.w.plan.nodes
+	d := between(r, 1, p.jobMax)
+	if oneIn(r, p.stall) {
+		d *= 100
+	}
+	return d
+}
+
+// start begins a life from what is on the disk.
+func (n *node) start() {
+	w := n.w
+	n.life++
+	n.boots++
+	n.failing, n.faulted, n.paused, n.held = nil, false, false, nil
+	n.loops, n.applied = nil, map[vsr.GroupID]vsr.Op{}
+	fresh := n.disk.Bytes("FORMAT") == nil
+	w.checks.torn(n.disk)
+	n.tap = &tap{w: w, node: n.id, d: n.disk}
+	w.nemesis.arm(n)
+	w.mark(markNode, uint64(n.id), uint64(n.life))
+	p := &w.plan
+	e, err := engine.Open(n.tap, engine.Options{
+		Config: p.config, Replica: n.id, Replicas: p.replicas, Boot: n.boots, Replace: n.replaced && fresh, Network: n.networkSeam(), Timing: p.timing,
+		Clock: n, Random: n.chance[nodeEngine].Uint64, Tails: p.tails, SegmentFiles: p.files, UnsyncedGroups: p.unsynced,
+		Loop: func() engine.Loop {
+			l := &loop{node: n, index: len(n.loops)}
+			n.loops = append(n.loops, l)
+			return l
+		},
+		Observe: func(p *vsr.Prepare) { w.model.applies(n, p) },
+		Fail:    func(err error) { n.failing = errors.Join(n.failing, err) },
+		Note:    func(msg string, args ...any) { w.say("n%d notes: %s %v", n.id, msg, args) },
+	})
+	if err != nil {
+		n.refused(err)
+		return
+	}
+	w.cover.Starts++
+	n.engine = e
+	w.say("n%d starts, life %d", n.id, n.life)
+	w.checks.started(n)
+	for i, d := range e.Drivers() {
+		n.loops[i].begin(d)
+	}
+}
+
+// networkSeam is nil for a single node, as in production.
+func (n *node) networkSeam() shard.Network {
+	if n.w.plan.replicas == 1 {
+		return nil
+	}
+	return port{n}
+}
+
+// refused takes note that the node did not start. It may refuse a disk that was
+// damaged, and one that fails; nothing else.
+func (n *node) refused(err error) {
+	w := n.w
+	w.say("n%d does not start: %v", n.id, err)
+	switch {
+	case n.tap.dead:
+		n.die(n.doomed)
+		w.nemesis.revive(n)
+	case n.faulted && (errors.Is(err, memdisk.ErrIO) || errors.Is(err, disk.ErrNoSpace)):
+		w.cover.StartsFailed++
+		n.disk = n.disk.Kill()
+		w.nemesis.revive(n)
+	case n.rotten:
+		w.cover.Refused++
+		if w.plan.replicas < 3 {
+			w.over = true // nobody can mend it, and it said so
+			return
+		}
+		n.replace()
+		w.nemesis.revive(n)
+	default:
+		w.fail("start", "node %d refuses a disk that is not damaged: %v", n.id, err)
+	}
+}
+
+// giveUp ends a life that the node itself has found to be hopeless.
+func (n *node) giveUp() {
+	n.w.say("n%d gives up: %v", n.id, n.failing)
+	if !n.faulted && !n.rotten {
+		n.w.fail("give up", "node %d stops, but its disk did nothing wrong: %v", n.id, n.failing)
+		return
+	}
+	n.w.cover.GaveUp++
+	n.die(endKill)
+	n.w.nemesis.revive(n)
+}
+
+// met ends the life of a node whose disk has died in the middle of a job.
+func (n *node) met() bool {
+	if !n.tap.dead {
+		return false
+	}
+	n.w.say("n%d %v in %v", n.id, n.doomed, n.tap.doom.hit)
+	n.w.cover.doomed(n.tap.doom.hit)
+	n.die(n.doomed)
+	n.w.nemesis.revive(n)
+	return true
+}
+
+// crash ends the life of a node at any moment: of the jobs that are under way some
+// parts happen.
+func (n *node) crash(how ending) {
+	rng := n.chance[nodeCrash]
+	for _, l := range n.loops {
+		for _, j := range l.underWay() {
+			if oneIn(rng, 2) {
+				n.tap.dead, n.tap.doom = false, &doom{ops: ^memdisk.Op(0), left: 1 + rng.IntN(16), rng: rng}
+				_ = j.run()
+				if n.tap.dead {
+					n.w.cover.doomed(n.tap.doom.hit)
+				}
+			}
+		}
+	}
+	n.w.say("n%d %v", n.id, how)
+	n.die(how)
+}
+
+// die leaves the disk as the ending does.
+func (n *node) die(how ending) {
+	n.tap.dead = true
+	if how == endPower {
+		n.w.cover.PowerLosses++
+		n.disk = n.disk.PowerLoss(n.chance[nodeCrash])
+	} else {
+		n.w.cover.Kills++
+		n.disk = n.disk.Kill()
+	}
+	n.ended()
+}
+
+// ended forgets the process.
+func (n *node) ended() {
+	w := n.w
+	n.life++
+	for _, l := range n.loops {
+		l.dead = true
+	}
+	n.engine, n.loops, n.held, n.paused, n.failing = nil, nil, nil, false, nil
+	w.mark(markNode, uint64(n.id), uint64(n.life))
+	w.checks.ended(n)
+	n.attempts.lose(w)
+	w.net.down(n)
+}
+
+// stop ends a life as an operator does.
+func (n *node) stop() {
+	n.w.say("n%d is stopped", n.id)
+	n.w.cover.Stops++
+	if err := n.engine.Close(); err != nil && !n.faulted {
+		n.w.fail("stop", "node %d: %v", n.id, err)
+	}
+	n.tap.dead = true
+	n.disk = n.disk.Kill()
+	n.ended()
+}
+
+// idle reports that no loop has anything to do: a graceful stop waits for that.
+func (n *node) idle() bool {
+	for _, l := range n.loops {
+		if len(l.posts) > 0 {
+			return false
+		}
+		for i := range l.lanes {
+			if l.lanes[i].busy || len(l.lanes[i].jobs) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// resume ends a pause.
+func (n *node) resume() {
+	held := n.held
+	n.paused, n.held = false, nil
+	n.w.say("n%d goes on", n.id)
+	for _, f := range held {
+		n.w.after(0, f)
+	}
+}
+
+// replace takes the disk away: the node comes back with an empty one.
+func (n *node) replace() {
+	n.w.say("n%d gets an empty disk", n.id)
+	n.w.cover.Replacements++
+	n.disk = memdisk.New(memdisk.Options{})
+	n.rotten, n.replaced = false, true
+	n.goals = n.w.model.goals()
+	n.w.checks.replaced(n)
+}
+
+func (n *node) String() string { return fmt.Sprintf("n%d", n.id) }
