@@ -64,6 +64,7 @@ func (w *world) agrees(n *node, first []shard.Status) string {
 
 // finish checks what must be true when all is at rest.
 func (w *world) finish() {
+	w.history.close(w.model)
 	if err := w.history.check(); err != nil {
 		w.fail("linearizability", "%v", err)
 		return

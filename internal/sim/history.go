@@ -2,16 +2,34 @@ package sim
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/anishathalye/porcupine"
+
+	"galgo"
+	"galgo/internal/metadata"
+	"galgo/internal/wire"
 )
 
 // history is what clients asked of the metadata and were answered. There has to be
 // one order of all of it, within the times of each, that a simple model agrees with.
-type history struct{ ops []porcupine.Operation }
+//
+// What became of an operation that was never answered is taken from the log. To leave
+// it open would be more independent, but the search for an order grows beyond all
+// bounds with each such operation.
+type history struct {
+	ops  []porcupine.Operation
+	open []openChange
+}
+
+// openChange is an operation whose client was evicted before it heard of it.
+type openChange struct {
+	client  *client
+	input   changeInput
+	began   int64
+	request uint64
+}
 
 type changeKind uint8
 
@@ -44,17 +62,31 @@ type changeInput struct {
 	count                uint32
 }
 
-// changeOutput is what was answered: that it was done or refused, or nothing that
-// counts.
-type changeOutput struct{ ok, unknown bool }
+// changeOutput is what was answered: that it was done or refused.
+type changeOutput struct{ ok bool }
 
-// add takes note of an operation. One whose outcome nobody knows may happen at any
-// time after it began, or never.
+// add takes note of an operation.
 func (h *history) add(client int, in changeInput, began int64, out changeOutput, ended int64) {
-	if out.unknown {
-		ended = math.MaxInt64
-	}
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
+}
+
+// close finds out what became of operations that nobody was told of.
+func (h *history) close(m *model) {
+	for _, o := range h.open {
+		for i := range m.results {
+			r := &m.results[i]
+			if r.client == o.client.id && r.request == o.request && r.output.Verdict.Kind == metadata.VerdictNew && isRequest(r.operation) {
+				code, _, err := wire.SplitResult(r.output.Body)
+				h.add(o.client.index, o.input, o.began, changeOutput{ok: err == nil && code == galgo.CodeOK}, r.time)
+			}
+		}
+	}
+	h.open = nil
+}
+
+// isRequest reports whether an operation of the log is that of a client's request.
+func isRequest(op wire.Operation) bool {
+	return op.IsMetadata() || op >= wire.OperationCreateTopicWithAssignments && op <= wire.OperationTruncatePartition
 }
 
 // check reports the first stream whose history no order explains.
@@ -73,7 +105,7 @@ func (h *history) check() error {
 		Step: func(state, input, output any) (bool, any) {
 			next, ok := state.(streamState).apply(input.(changeInput))
 			out := output.(changeOutput)
-			return out.unknown || out.ok == ok, next
+			return out.ok == ok, next
 		},
 	}
 	slices.Sort(names)
@@ -89,11 +121,7 @@ func listing(ops []porcupine.Operation) string {
 	var b strings.Builder
 	for _, op := range ops[max(0, len(ops)-60):] {
 		in, out := op.Input.(changeInput), op.Output.(changeOutput)
-		ended := "never"
-		if op.Return != math.MaxInt64 {
-			ended = clock(op.Return)
-		}
-		fmt.Fprintf(&b, "  client %d  %s to %s  %v %s %s %d: %+v\n", op.ClientId, clock(op.Call), ended, in.kind, in.topic, in.other, in.count, out)
+		fmt.Fprintf(&b, "  client %d  %s to %s  %v %s %s %d: %+v\n", op.ClientId, clock(op.Call), clock(op.Return), in.kind, in.topic, in.other, in.count, out)
 	}
 	return b.String()
 }

@@ -64,10 +64,12 @@ type storedOffset struct {
 
 // metadataResult is what an op of the metadata group did.
 type metadataResult struct {
-	client  galgo.ClientID
-	request uint64
-	output  metadata.Output
-	hash    uint64 // of the state after it
+	client    galgo.ClientID
+	request   uint64
+	operation wire.Operation // as in the log: wire.OperationInReply of a client's
+	time      int64          // when it was first applied anywhere
+	output    metadata.Output
+	hash      uint64 // of the state after it
 }
 
 func newModel(w *world) *model {
@@ -146,7 +148,7 @@ func (m *model) learnMetadata(p *vsr.Prepare) {
 		Op: uint64(p.Op), Timestamp: p.Timestamp, Operation: wire.Operation(p.Operation), Client: p.Client,
 		Session: p.Session, Request: p.Request, RequestSum: p.RequestSum, User: p.User, Body: p.Body,
 	})
-	m.results = append(m.results, metadataResult{p.Client, p.Request, out, hashOf(m.metadata.View())})
+	m.results = append(m.results, metadataResult{p.Client, p.Request, wire.Operation(p.Operation), m.w.now, out, hashOf(m.metadata.View())})
 }
 
 // hashOf sums up what the metadata is: the bytes of a snapshot of it.

@@ -157,7 +157,9 @@ func (r *changeRecord) ended(reply edge.MetadataReply, f fate) {
 // knows it. Else nobody can tell what became of it.
 func (r *changeRecord) resume() {
 	if r.client.session.born != r.born {
-		r.finish(changeOutput{unknown: true})
+		c := r.client
+		c.w.history.open = append(c.w.history.open, openChange{client: c, input: r.input, began: r.began, request: r.request})
+		r.over()
 		return
 	}
 	r.attempt()
@@ -207,8 +209,12 @@ func (r *changeRecord) replied(reply edge.MetadataReply) {
 func (r *changeRecord) finish(out changeOutput) {
 	c := r.client
 	c.w.history.add(c.index, r.input, r.began, out, c.w.now)
-	c.changes--
-	c.done()
+	r.over()
+}
+
+func (r *changeRecord) over() {
+	r.client.changes--
+	r.client.done()
 }
 
 // usable: who is told that a partition was made may use it at once, at the same node.
