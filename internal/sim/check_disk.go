@@ -1,11 +1,11 @@
 package sim
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"galgo/internal/disk/memdisk"
-	"galgo/internal/superblock"
 	"galgo/internal/vsr"
 	"galgo/internal/wal"
 )
@@ -27,24 +27,22 @@ func logDir(shard int) string { return fmt.Sprintf("shards/%d/wal", shard) }
 var errNoState = errors.New("no record of the group's state")
 
 // durableState reads the view and log_view of a group that a disk holds.
-func durableState(d *memdisk.Disk, shards int, group vsr.GroupID) (vsr.State, error) {
+func durableState(d *memdisk.Disk, shards, replicas int, group vsr.GroupID) (vsr.State, error) {
 	if group == vsr.MetadataGroup {
-		return durableMetadata(d)
+		// The superblock has it too, but later: a start believes the log.
+		s, err := stateRecord(d, "metadata/wal", group)
+		if errors.Is(err, errNoState) {
+			err = nil // view 0
+		}
+		return s, err
 	}
-	return stateRecord(d, logDir(int(uint64(group)%uint64(shards))), group)
-}
-
-func durableMetadata(d *memdisk.Disk) (vsr.State, error) {
-	s, err := superblock.Open(d, "metadata")
-	if err != nil {
-		return vsr.State{}, err
+	s, err := stateRecord(d, logDir(int(uint64(group)%uint64(shards))), group)
+	if errors.Is(err, errNoState) {
+		// The first view of a group needs no record: it follows from its number.
+		first := vsr.View(uint64(group) % uint64(replicas))
+		return vsr.State{View: first, LogView: first}, nil
 	}
-	outcome := s.Latest()
-	if err := outcome.Err("metadata"); err != nil || outcome.Kind != superblock.Present {
-		return vsr.State{}, errors.Join(errNoState, err)
-	}
-	state, err := superblock.DecodeState(outcome.Payload)
-	return vsr.State{View: vsr.View(state.View), LogView: vsr.View(state.LogView)}, err
+	return s, err
 }
 
 // stateRecord reads the newest state record of a group in a log.
@@ -63,5 +61,12 @@ func stateRecord(d *memdisk.Disk, dir string, group vsr.GroupID) (state vsr.Stat
 	return state, err
 }
 
-// decodeState reads the state of a group from its record.
-func decodeState([]byte) (vsr.State, error) { return vsr.State{}, errNoState }
+// decodeState reads the state of a group from its record: view, log_view and doubt,
+// little-endian (docs/formats.md).
+func decodeState(b []byte) (vsr.State, error) {
+	if len(b) < 16 {
+		return vsr.State{}, fmt.Errorf("a state record of %d bytes", len(b))
+	}
+	le := binary.LittleEndian
+	return vsr.State{View: vsr.View(le.Uint32(b)), LogView: vsr.View(le.Uint32(b[4:])), Doubt: vsr.Op(le.Uint64(b[8:]))}, nil
+}

@@ -22,7 +22,7 @@ func (w *world) settled() string {
 		case n.engine == nil:
 			return fmt.Sprintf("%v is down", n)
 		case n.replaced:
-			return fmt.Sprintf("%v was replaced and is not whole", n)
+			return fmt.Sprintf("%v was replaced and is not whole: %s", n, n.lacks())
 		}
 	}
 	first := w.statuses(w.nodes[0])
@@ -71,6 +71,10 @@ func (w *world) finish() {
 	}
 	w.cover.Linearized += len(w.history.ops)
 	w.checkpointAll()
+	w.checkpointAll() // the first call may have met one that had begun before
+	for until := w.now + second; w.now < until && w.step(); {
+		continue // files that nobody needs any more go
+	}
 	if w.failure == nil {
 		w.compareFiles()
 	}

@@ -159,6 +159,37 @@ func (n *node) start() {
 	}
 }
 
+// status is what the node says of a group now, on the loop of the group.
+func (n *node) status(group vsr.GroupID) (shard.Status, bool) {
+	loop := 0
+	if group != vsr.MetadataGroup {
+		loop = 1 + int(uint64(group)%uint64(len(n.loops)-1))
+	}
+	for _, s := range n.engine.Statuses(loop) {
+		if s.Group == group {
+			return s, true
+		}
+	}
+	return shard.Status{}, false
+}
+
+// commitMin is the last op of a group that the node has applied, or was given in a
+// checkpoint.
+func (n *node) commitMin(group vsr.GroupID) vsr.Op {
+	s, _ := n.status(group)
+	return s.CommitMin
+}
+
+// installed reports whether a node that applies op had a checkpoint up to the one
+// before it.
+func (n *node) installed(group vsr.GroupID, op vsr.Op) bool {
+	if n.engine == nil || n.commitMin(group)+1 != op {
+		return false
+	}
+	n.w.cover.Transfers++
+	return true
+}
+
 // networkSeam is nil for a single node, as in production.
 func (n *node) networkSeam() shard.Network {
 	if n.w.plan.replicas == 1 {
@@ -298,6 +329,27 @@ func (n *node) resume() {
 	for _, f := range held {
 		n.w.after(0, f)
 	}
+}
+
+// lacks says what a replaced node still has not got; "" if it is whole.
+func (n *node) lacks() string {
+	for _, g := range n.goals {
+		switch s, ok := n.status(g.group); {
+		case !ok && g.group != vsr.MetadataGroup && !n.w.model.lives(g.group):
+		case !ok:
+			return fmt.Sprintf("group %d is not there", g.group)
+		case s.State.Doubt != 0 || s.CommitMin < g.op:
+			return fmt.Sprintf("group %d is in doubt up to %d, has applied op %d of %d", g.group, s.State.Doubt, s.CommitMin, g.op)
+		}
+	}
+	for i := range n.loops {
+		for _, s := range n.engine.Statuses(i) {
+			if s.State.Doubt != 0 {
+				return fmt.Sprintf("group %d is in doubt up to %d", s.Group, s.State.Doubt)
+			}
+		}
+	}
+	return ""
 }
 
 // replace takes the disk away: the node comes back with an empty one.

@@ -31,7 +31,7 @@ func (c *client) poll() {
 		e.Poll(edge.PollRequest{
 			Group: g.Group, Kind: q.consumer.kind, Key: q.consumer.key, Strategy: q.strategy, Count: q.count, Bytes: q.bytes, Plan: &q.plan,
 		}, func(r edge.PollReply) {
-			q.op = n.applied[q.group]
+			q.op = n.commitMin(q.group)
 			done(r)
 		})
 	}, func(r edge.PollReply, f fate) {
@@ -241,7 +241,7 @@ func (c *client) readOffset() {
 }
 
 func (c *client) compareOffset(n *node, group vsr.GroupID, k consumerKey, r edge.OffsetReply) {
-	m, op := c.w.model.group(group), n.applied[group]
+	m, op := c.w.model.group(group), n.commitMin(group)
 	_, next := m.at(op)
 	want := m.offsetAt(k, op)
 	if r.Found != want.set || r.Found && r.Stored != want.value || r.Current != next-min(next, 1) {
@@ -250,21 +250,26 @@ func (c *client) compareOffset(n *node, group vsr.GroupID, k consumerKey, r edge
 	}
 }
 
-// readNow polls a partition from its first message on, with no client in between.
+// readNow polls a partition from its first message on, with no client in between. A
+// node that has not heard of its primary lately may ask to come again.
 func (q *pollCheck) readNow(group uint64) {
 	w := q.c.w
 	q.strategy = galgo.FromOffset(0)
-	done := false
-	q.n.engine.Poll(edge.PollRequest{Group: group, Strategy: q.strategy, Count: q.count, Plan: &q.plan}, func(r edge.PollReply) {
-		q.op, done = q.n.applied[q.group], true
-		if r.Code != galgo.CodeOK {
-			w.fail("polls", "poll of group %d at node %d is answered with %v", q.group, q.n.id, r.Code)
-		}
-	})
-	for until := w.now + second; !done && w.now < until && w.step(); {
+	code, busy := galgo.CodeTransientNotAccepted, false
+	ask := func() {
+		busy = true
+		q.n.engine.Poll(edge.PollRequest{Group: group, Strategy: q.strategy, Count: q.count, Plan: &q.plan}, func(r edge.PollReply) {
+			q.op, code, busy = q.n.commitMin(q.group), r.Code, false
+		})
 	}
-	if !done {
-		w.fail("polls", "poll of group %d at node %d does not end", q.group, q.n.id)
+	ask()
+	for until := w.now + 10*second; code != galgo.CodeOK && w.now < until && w.step(); {
+		if !busy && code == galgo.CodeTransientNotAccepted {
+			ask()
+		}
+	}
+	if code != galgo.CodeOK {
+		w.fail("polls", "poll of group %d at node %d ends with %v", q.group, q.n.id, code)
 	}
 	if w.failure == nil {
 		q.read()

@@ -62,16 +62,21 @@ func (c *client) register(then func()) {
 	if c.session.epoch > 0 && oneIn(c.rng, 2) {
 		c.detach()
 	}
+	n, rooted := c.node, false
 	try(c, "register", func(e *engine.Engine, done func(edge.MetadataReply)) {
-		e.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: c.id}, done)
+		e.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: c.id}, func(r edge.MetadataReply) {
+			rooted = e.View().Bootstrapped()
+			done(r)
+		})
 	}, func(r edge.MetadataReply, f fate) {
 		if f == answered && r.Outcome == edge.OutcomeReply {
 			c.registered(r)
 			then()
 			return
 		}
-		if f == answered && r.Outcome != edge.OutcomeResult {
-			c.w.fail("sessions", "%v may not sign in at node %d: %+v", c, c.node.id, r)
+		// A primary whose own disk is behind has not applied yet what others have.
+		if f == answered && r.Outcome != edge.OutcomeResult && rooted {
+			c.w.fail("sessions", "%v may not sign in at node %d: %+v", c, n.id, r)
 			return
 		}
 		c.hesitate(r.Code)
