@@ -17,14 +17,15 @@ type row struct {
 
 // Modules of others, each with its job.
 const (
-	xxh3   = "github.com/zeebo/xxh3"      // identity and checksums
-	btree  = "github.com/tidwall/btree"   // maps that are cheap to copy
-	toml   = "github.com/BurntSushi/toml" // configuration files
-	cobra  = "github.com/spf13/cobra"     // commands and flags
-	pflag  = "github.com/spf13/pflag"     // cobra's flags
-	xsys   = "golang.org/x/sys"           // system calls
-	xsync  = "golang.org/x/sync"          // errgroup, semaphore
-	xcrypt = "golang.org/x/crypto"        // argon2id
+	xxh3   = "github.com/zeebo/xxh3"             // identity and checksums
+	btree  = "github.com/tidwall/btree"          // maps that are cheap to copy
+	toml   = "github.com/BurntSushi/toml"        // configuration files
+	cobra  = "github.com/spf13/cobra"            // commands and flags
+	pflag  = "github.com/spf13/pflag"            // cobra's flags
+	xsys   = "golang.org/x/sys"                  // system calls
+	xsync  = "golang.org/x/sync"                 // errgroup, semaphore
+	xcrypt = "golang.org/x/crypto"               // argon2id
+	porcu  = "github.com/anishathalye/porcupine" // linearizability, of histories in the simulator
 )
 
 // table is the direction of imports: what decides knows nobody, the node knows
@@ -56,8 +57,9 @@ var table = map[string]row{
 	"internal/engine": {internal: []string{".", "internal/wire", "internal/vsr", "internal/superblock", "internal/disk", "internal/metadata", "internal/partition", "internal/config", "internal/edge", "internal/shard"},
 		why: "the shards of a node and what the edge is answered: no socket, no goroutine, so that the simulator runs it as it is"},
 	"internal/node": {internal: below, external: []string{xsync, xsys}, why: "one server put together: it knows everything below and is known by few"},
-	"internal/sim":  {internal: slices.Concat(below, []string{"internal/disk/memdisk", "client"}), why: "the simulator stands where the node does"},
-	"client":        {internal: []string{".", "internal/wire"}, why: "a client links no server"},
+	"internal/sim": {internal: slices.Concat(below, []string{"internal/disk/memdisk"}), external: []string{porcu},
+		why: "the simulator stands where the node does; porcupine judges what its clients were answered"},
+	"client": {internal: []string{".", "internal/wire"}, why: "a client links no server"},
 	"client/galgotest": {internal: []string{".", "client", "internal/node", "internal/config", "internal/disk", "internal/disk/memdisk"},
 		why: "a node in process, for users' tests"},
 	"internal/cli": {internal: slices.Concat(below, []string{"client", "internal/node", "internal/sim"}), external: []string{cobra, pflag, xsys, xsync},
