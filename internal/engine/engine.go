@@ -138,20 +138,37 @@ func (e *Engine) installed() {
 	view := e.View()
 	for i, d := range e.data {
 		specs := e.specs(view, i, len(e.data))
+		settled := e.meta.Hold(e.meta.CommitMin())
 		e.dataLoops[i].Post(func() {
 			known := make(map[vsr.GroupID]bool, len(specs))
 			for _, s := range specs {
 				known[s.ID] = true
 				e.create(d, s)
-				d.Purge(s.ID, s.PurgeGeneration, func() {})
 			}
 			for _, id := range d.Groups() {
 				if !known[id] {
 					e.remove(d, id, func() {})
 				}
 			}
+			e.purge(d, specs, settled)
 		})
 	}
+}
+
+// purge sees to it that groups are purged as often as the metadata says, whichever of
+// these purges had not come to their logs. settled is called on the metadata loop when
+// they have.
+func (e *Engine) purge(d *shard.Data, specs []shard.GroupSpec, settled func()) {
+	left := len(specs) + 1
+	done := func() {
+		if left--; left == 0 {
+			e.metaLoop.Post(settled)
+		}
+	}
+	for _, s := range specs {
+		d.Purge(s.ID, s.PurgeGeneration, done)
+	}
+	done()
 }
 
 // View implements edge.Backend.

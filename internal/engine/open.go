@@ -113,6 +113,7 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 
 func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error {
 	c, view, l := o.Config, e.View(), o.Loop()
+	specs := e.specs(view, i, c.System.Shards)
 	var data *shard.Data
 	var err error
 	data, err = shard.OpenData(shard.DataConfig{
@@ -120,10 +121,11 @@ func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.Random(), WALLimit: int64(c.WAL.Limit),
 		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.Tails / int64(c.System.Shards), Files: e.files,
 		UnsyncedMax: max(1, o.UnsyncedGroups/c.System.Shards), Moved: func(id vsr.GroupID) { e.moved(data, id) }, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
-	}, e.specs(view, i, c.System.Shards), view.GroupsIssued())
+	}, specs, view.GroupsIssued())
 	if err != nil {
 		return err
 	}
+	e.purge(data, specs, e.meta.Hold(e.meta.CommitMin()))
 	e.data = append(e.data, data)
 	e.dataLoops = append(e.dataLoops, l)
 	for _, id := range data.Groups() {

@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"galgo"
 	"galgo/internal/disk"
@@ -114,9 +115,12 @@ type Metadata struct {
 	promise promise  // as the log has it durably
 	unnamed []unnamed
 	owed    []owed
-	courier courier
-	taking  taking
-	later   later
+	// unsettled are the ops whose changes of groups are not made yet on this node,
+	// ascending: an answer that the client table still has waits for them as well.
+	unsettled []vsr.Op
+	courier   courier
+	taking    taking
+	later     later
 }
 
 // unnamed is a promise that the log has and the superblock still lacks.
@@ -148,6 +152,10 @@ func (m *Metadata) Submit(req MetadataRequest, done func(MetadataReply)) {
 	_, busy := m.busy[req.Client]
 	busy = busy && !req.Client.IsZero()
 	// What the table answers again may be what the node still has to do.
+	if refused && refusal.Outcome == OutcomeReply && len(m.unsettled) > 0 && refusal.Op >= uint64(m.unsettled[0]) {
+		done(MetadataReply{Outcome: OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotCommitted})
+		return
+	}
 	if refused && !(busy && refusal.Outcome == OutcomeReply) {
 		done(m.refusal(req.Operation, refusal))
 		return
@@ -308,12 +316,26 @@ func (m *Metadata) answer(a answer[metadata.Output]) {
 		done()
 		return
 	}
+	settled := m.Hold(a.prepare.Op)
+	answer := done
+	done = func() { settled(); answer() }
 	if m.cfg.Replicas == 1 {
 		m.cfg.Changed(a.result.Changes, done)
 		return
 	}
 	m.owed = append(m.owed, owed{a.prepare.Op, a.result.Changes, done})
 	m.settleOwed()
+}
+
+// Hold says that the node has still to do what an op asks for. What it returns is
+// called, on the loop, when it has.
+func (m *Metadata) Hold(op vsr.Op) (settled func()) {
+	at, _ := slices.BinarySearch(m.unsettled, op)
+	m.unsettled = slices.Insert(m.unsettled, at, op)
+	return func() {
+		at, _ := slices.BinarySearch(m.unsettled, op)
+		m.unsettled = slices.Delete(m.unsettled, at, at+1)
+	}
 }
 
 // settleOwed tells the node of changes of groups once the superblock knows the op that
