@@ -437,6 +437,9 @@ func TestNoFormattingOverWhatWasDone(t *testing.T) {
 			rewriteSuperblock(t, d, func(s superblock.State) []byte { s.View = 1; return s.Append(nil) })
 		}, shard.ErrFormatLost, []string{"FORMAT", "superblock"}},
 		{"superblock that cannot be read", formatted, flipped("metadata/superblock.a"), superblock.ErrUnreadable, []string{"superblock.a"}},
+		{"nothing but a superblock that cannot be read", func(*testing.T) *memdisk.Disk { return healthy() }, func(t *testing.T, d *memdisk.Disk) {
+			d.Put("metadata/superblock.a", []byte("not a superblock"))
+		}, superblock.ErrUnreadable, []string{"superblock.a"}},
 		{"segment", formatted, func(t *testing.T, d *memdisk.Disk) {
 			d.Put("groups/00000000000000000001/00000000000000000000.log", []byte("x"))
 		}, shard.ErrFormatLost, []string{"groups/"}},

@@ -270,7 +270,7 @@ func TestRefusals(t *testing.T) {
 		says  string
 		spoil func(r *rig, d *memdisk.Disk, s *spoiled)
 	}{
-		{"log missing", ErrMissing, "00000000000000000000.log", func(r *rig, d *memdisk.Disk, s *spoiled) {
+		{"log missing", ErrMissing, "the file is not there, the checkpoint names it", func(r *rig, d *memdisk.Disk, s *spoiled) {
 			d.Delete(r.m.segments[0].logName)
 		}},
 		{"directory missing", ErrMissing, "00000000000000000000.log", func(r *rig, d *memdisk.Disk, s *spoiled) {

@@ -277,6 +277,27 @@ func TestGroupsThatTheMetadataDoesNotName(t *testing.T) {
 	}
 }
 
+// So does one in the table alone: of a group whose log has gone, and of which the
+// log does not even know the commit point any more.
+func TestTableNamesAGroupThatWasNeverGivenOut(t *testing.T) {
+	disk := memdisk.New(memdisk.Options{})
+	d, exec := newData(t, disk, nil)
+	sum, err := writeTable(d.cfg, 1, []tableRow{row(5, 7, "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := wal.Record{Kind: wal.KindState, Group: pairingGroup, State: pairing{1, sum}.append(nil)}
+	if err := errors.Join(d.log.Write([]wal.Record{named}, true), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenData(dataConfig(t, disk, exec), nil, 4); !errors.Is(err, ErrMetadataLost) || !strings.Contains(err.Error(), "group 5") {
+		t.Errorf("groups up to 4 were given out: %v, want %v", err, ErrMetadataLost)
+	}
+	if _, err := OpenData(dataConfig(t, disk, exec), nil, 5); err != nil {
+		t.Errorf("group 5 was deleted: %v", err)
+	}
+}
+
 // The order of a checkpoint, as the disk sees it: segments synced, table in its
 // place, log synced with the record that names the table; and only then what they
 // make superfluous goes: files of the log, older tables, files of an old life.

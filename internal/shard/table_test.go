@@ -51,6 +51,9 @@ func TestTableRefusals(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if _, err := decodeTable(flipped); !errors.Is(err, vsr.ErrHeaderChecksum) {
+		t.Errorf("header with a flipped bit: %v, want %v", err, vsr.ErrHeaderChecksum)
+	}
 }
 
 func TestPairingGolden(t *testing.T) {
