@@ -15,6 +15,7 @@ import (
 	"galgo/internal/snapshot"
 	"galgo/internal/superblock"
 	"galgo/internal/vsr"
+	"galgo/internal/wal"
 	"galgo/internal/wire"
 )
 
@@ -440,6 +441,9 @@ func TestNoFormattingOverWhatWasDone(t *testing.T) {
 		{"nothing but a superblock that cannot be read", func(*testing.T) *memdisk.Disk { return healthy() }, func(t *testing.T, d *memdisk.Disk) {
 			d.Put("metadata/superblock.a", []byte("not a superblock"))
 		}, superblock.ErrUnreadable, []string{"superblock.a"}},
+		{"nothing but a log that cannot be read", func(*testing.T) *memdisk.Disk { return healthy() }, func(t *testing.T, d *memdisk.Disk) {
+			d.Put("metadata/wal/00000000000000000001.wal", []byte("not a log"))
+		}, wal.ErrDamaged, []string{"00000000000000000001.wal"}},
 		{"segment", formatted, func(t *testing.T, d *memdisk.Disk) {
 			d.Put("groups/00000000000000000001/00000000000000000000.log", []byte("x"))
 		}, shard.ErrFormatLost, []string{"groups/"}},

@@ -5,12 +5,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/zeebo/xxh3"
 
 	"galgo"
+	"galgo/internal/disk/memdisk"
 )
 
 // The guards of docs/guards.md that no other test of this package would miss.
@@ -138,5 +140,55 @@ func TestRemovalWaitsForMending(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Files go oldest first and each index before its log, so that a removal that is
+// cut short leaves whole segments without a gap.
+func TestFilesGoOldestFirst(t *testing.T) {
+	d := memdisk.New(memdisk.Options{Trace: true})
+	r := newRig(t, smallConfig(d))
+	namesOf := func(segments []*segment) (names []string) {
+		for _, s := range segments {
+			names = append(names, s.indexName, s.logName)
+		}
+		return names
+	}
+	removed := func(do func() error) (names []string) {
+		before := len(d.Trace())
+		r.must(do())
+		for _, c := range d.Trace()[before:] {
+			if c.Op == memdisk.OpRemove {
+				names = append(names, c.Name)
+			}
+		}
+		return names
+	}
+	r.must(sendAndWrite(r, 30, 420))
+	old := namesOf(r.m.segments)
+	r.purge(1)
+	if got := removed(r.save); len(old) < 6 || !slices.Equal(got, old) {
+		t.Errorf("after a purge went %v, want %v", got, old)
+	}
+	r.must(sendAndWrite(r, 20, 420))
+	old = namesOf(r.m.segments)
+	r.purge(2)
+	r.must(sendAndWrite(r, 20, 420))
+	all := append(append(old, namesOf(r.m.segments)...), r.m.cfg.Dir)
+	if got := removed(r.m.Remove().Run); !slices.Equal(got, all) {
+		t.Errorf("with the group went %v, want %v", got, all)
+	}
+}
+
+// A file that no partition makes stays, with the directory, and is named.
+func TestRemovalLeavesWhatIsNotOurs(t *testing.T) {
+	r, d := settledRig(t)
+	notes := r.m.cfg.Dir + "/notes.txt"
+	d.Put(notes, []byte("of an operator"))
+	if err := RemoveDir(d, r.m.cfg.Dir); err == nil || !strings.Contains(err.Error(), "notes.txt, which no partition makes") {
+		t.Errorf("removal beside a foreign file: %v", err)
+	}
+	if got := segmentFiles(d); len(got) != 0 || d.Bytes(notes) == nil {
+		t.Errorf("segment files %v are left, notes.txt has %d bytes", got, len(d.Bytes(notes)))
 	}
 }

@@ -178,6 +178,9 @@ func TestWriteFailsAtEachStage(t *testing.T) {
 		if c.fault.Class == memdisk.NoSpace && !errors.Is(err, disk.ErrNoSpace) {
 			t.Fatalf("no space: %v", err)
 		}
+		if left := d.Bytes(s.Name(2) + disk.TmpSuffix); left != nil {
+			t.Fatalf("%v failed, and %d bytes of the attempt stay on the disk", c.stage, len(left))
+		}
 		after := NewStore(d.Clone().PowerLoss(nil), testDir, ExtMetadata)
 		if got := numbers(t, after); !slices.Equal(got, []uint64{1}) {
 			t.Fatalf("%v failed, and after a power loss there are %v", c.stage, got)

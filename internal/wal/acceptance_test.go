@@ -135,3 +135,50 @@ func TestDecodeFileHeaderRefuses(t *testing.T) {
 		t.Errorf("as it was: %v", err)
 	}
 }
+
+// halfCreate leaves a file behind when it fails, as a disk may that can then not
+// remove it either.
+type halfCreate struct{ *memdisk.Disk }
+
+func (d halfCreate) Create(name string, size int64) (disk.File, error) {
+	f, err := d.Disk.Create(name, size)
+	if errors.Is(err, disk.ErrNoSpace) {
+		d.Put(name, []byte("half"))
+	}
+	return f, err
+}
+
+// A file that a failed attempt left half made is no obstacle to the next one.
+func TestHalfMadeFileIsMadeAnew(t *testing.T) {
+	d := halfCreate{memdisk.New(memdisk.Options{})}
+	l, _ := mustOpen(t, d)
+	for _, try := range []func() error{
+		func() error { return l.EnsureSpare(1) },
+		func() error { return l.EnsureSpare(2) },
+	} {
+		d.Inject(memdisk.Fault{Class: memdisk.NoSpace, Ops: memdisk.OpCreate})
+		if err := try(); !errors.Is(err, disk.ErrNoSpace) {
+			t.Fatalf("spare without room: %v", err)
+		}
+		must(t, try())
+	}
+}
+
+// The first record of a file that is not the first is rot, not a torn tail, when a
+// record behind it in the same file, or in the next, says that it was synced.
+func TestRotAtTheFrontOfAFile(t *testing.T) {
+	for _, files := range []int{2, 3} {
+		d := memdisk.New(memdisk.Options{})
+		l, _ := mustOpen(t, d)
+		p := newPrepares()
+		for l.Stats().Files < files {
+			must(t, l.Write([]Record{p.next(1, 1000)}, true))
+		}
+		must(t, l.Write([]Record{p.next(1, 10)}, true))
+		d = d.Kill()
+		d.FlipBit(fileNamed(2), blockSize+frameSize+10, 0)
+		if e := refused(t, "first record of file 2", d, ErrDamaged); e.File != fileNamed(2) || e.Offset != blockSize {
+			t.Errorf("%d files: %v, want damage at the first record of file 2", files, e)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func (s *scanner) judge(index int, flt *fault) (verdict, error) {
 	if next == nil {
 		return v.against(flt, true, high), nil
 	}
-	return v.against(next, last > v.index || next.position().Less(high), high), nil
+	return v.against(next, next.position().Less(high), high), nil
 }
 
 // against says whether the fault is damage.
