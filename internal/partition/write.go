@@ -233,27 +233,29 @@ func (m *Machine) stopOn(err error) {
 	}
 }
 
-// written takes note of what a job wrote, or may have written.
+// written takes note of what a job wrote. After a failure that is nothing: what
+// may have reached a file is written again, by the job that syncs it if by no other.
 func (m *Machine) written(j *WriteJob, complete bool) {
 	m.dirMade = m.dirMade || j.madeDir
 	m.dirTried = m.dirTried || j.triedDir
 	m.newNames = m.newNames || j.madeFile
-	for i := range j.chunks {
-		c := &j.chunks[i]
-		if !c.seg.dirty {
-			c.seg.dirty = true
-			m.unsynced = append(m.unsynced, c.seg)
-		}
-		if complete {
-			c.seg.freshDone = c.done
-		}
-	}
 	if complete {
+		for i := range j.chunks {
+			m.chunkWritten(&j.chunks[i])
+		}
 		m.tail.markWritten(j.end)
 		m.tail.evict(m.cfg.TailBytes)
 	}
 	clear(j.bufs)
 	clear(j.chunks)
+}
+
+func (m *Machine) chunkWritten(c *chunk) {
+	c.seg.freshDone = c.done
+	if !c.seg.dirty {
+		c.seg.dirty = true
+		m.unsynced = append(m.unsynced, c.seg)
+	}
 }
 
 // Trim drops written batches from memory until at most keep bytes are left. It
