@@ -37,6 +37,24 @@ func TestResetBelowTheCommitPointPanics(t *testing.T) {
 	}
 }
 
+func TestTruncationBelowTheCommitPointPanics(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	p := newPrepares()
+	must(t, l.Write([]Record{p.next(1, 5), p.next(1, 5), p.next(1, 5)}, true))
+	l.Release(1, 2)
+	before := d.Clone()
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, "to op 1 of 2..3") {
+			t.Errorf("a truncation to op 1, the commit point is op 2: %s", got)
+		}
+		if diff := memdisk.Diff(before, d); diff != "" {
+			t.Errorf("it was written all the same: %s", diff)
+		}
+	}()
+	_ = l.Write([]Record{{Kind: KindTruncate, Group: 1, Op: 1}}, true)
+}
+
 // A header of which nobody knows whether it is durable is not the beginning of a
 // file, and nothing is written any more.
 func TestHeaderThatMayNotBeDurablePoisons(t *testing.T) {
@@ -50,6 +68,94 @@ func TestHeaderThatMayNotBeDurablePoisons(t *testing.T) {
 		}
 		if err := l.Write([]Record{newPrepares().next(1, 5)}, true); !errors.Is(err, ErrPoisoned) {
 			t.Errorf("%+v: write after it: %v, want ErrPoisoned", f, err)
+		}
+	}
+}
+
+// A batch that goes on in the next file ends with the sync of the one it leaves, if
+// that fails: another sync, of another file, does not make up for it.
+func TestFailedSyncOfTheFileThatIsLeft(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	h, p := newHistory(), newPrepares()
+	must(t, l.EnsureSpare(1))
+	must(t, h.write(l, true, p.next(1, 10)))
+	d.Inject(memdisk.Fault{Class: memdisk.SyncFailure, KeepCache: true, Match: memdisk.Named(fileNamed(1))})
+	if err := h.write(l, true, p.next(1, 1000), p.next(1, 3000)); !errors.Is(err, ErrPoisoned) || d.Fired() != 1 {
+		t.Fatalf("write over the end of a file that cannot be synced: %v, want ErrPoisoned", err)
+	}
+	if op, _ := l.Last(1); op != 1 {
+		t.Errorf("last is op %d, want 1: what followed was never durable", op)
+	}
+	if _, err := h.recoverAndCheck(d.Kill(), h.durable, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A group that is forgotten while a batch with its ops is being written does not
+// come back with them.
+func TestForgottenWhileItIsWritten(t *testing.T) {
+	var l *Log
+	d := memdisk.New(memdisk.Options{OnCall: func(c memdisk.Call) {
+		if l != nil && c.Op == memdisk.OpSync {
+			l.Forget(1)
+		}
+	}})
+	l, _ = mustOpen(t, d)
+	p := newPrepares()
+	must(t, l.Write([]Record{p.next(1, 10), {Kind: KindState, Group: 1, State: []byte("s")}, p.next(2, 10)}, true))
+	if op, _ := l.Last(1); op != 0 || l.Stats().Groups != 1 {
+		t.Errorf("the forgotten group is at op %d, the log has %d groups", op, l.Stats().Groups)
+	}
+}
+
+// What a group leaves behind that is forgotten is not found again by one that has
+// its number.
+func TestForgottenWithItsState(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	p := newPrepares()
+	must(t, l.Write([]Record{p.next(2, 3000)}, true))
+	must(t, l.Write([]Record{p.next(2, 3000), {Kind: KindState, Group: 1, State: []byte("old")}}, true))
+	l.Forget(1)
+	l.Release(2, 1)
+	must(t, l.Reclaim())
+	must(t, l.Write([]Record{p.next(1, 10)}, true))
+	_, rec := mustOpen(t, d.Kill())
+	if g := rec.Groups[0]; g.Group != 1 || g.Last != 1 || g.State != nil {
+		t.Errorf("group 1, begun anew: %+v, want op 1 without a state", g)
+	}
+}
+
+// Two makers of spares would take each other's file away.
+func TestOneSpareIsMadeAtATime(t *testing.T) {
+	var l *Log
+	made := 0
+	d := memdisk.New(memdisk.Options{OnCall: func(c memdisk.Call) {
+		if l != nil && strings.HasSuffix(c.Name, "spare"+tempSuffix) {
+			if made++; l.making.TryLock() {
+				l.making.Unlock()
+				t.Errorf("%v while another may make a spare", c)
+			}
+		}
+	}})
+	l, _ = mustOpen(t, d)
+	if must(t, l.EnsureSpare(1)); made == 0 {
+		t.Error("no spare was made")
+	}
+}
+
+// A directory that cannot be listed is no empty log, and one that cannot be synced
+// may have names that will be gone.
+func TestOpenOfADirectoryThatFails(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	must(t, l.Write([]Record{newPrepares().next(1, 5)}, true))
+	for _, op := range []memdisk.Op{memdisk.OpList, memdisk.OpSyncDir} {
+		d := d.Kill()
+		d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: op})
+		if _, rec, err := Open(d, testDir, testOptions()); !errors.Is(err, memdisk.ErrIO) || d.Fired() != 1 {
+			t.Errorf("open with a failed %v: %+v, %v; want the error of the disk", op, rec, err)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/zeebo/xxh3"
+
 	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/vsr"
@@ -208,6 +210,9 @@ func TestWriteOfWhatDoesNotContinuePanics(t *testing.T) {
 		"long body":      with(func(r *Record) { r.Body = append(bytes.Clone(r.Body), 0) }),
 		"changed body":   with(func(r *Record) { r.Body = bytes.Clone(r.Body); r.Body[0]++ }),
 		"changed header": with(func(r *Record) { h := *r.Header; h.Commit++; r.Header = &h }),
+		"size":           with(func(r *Record) { r.Header = resized(*r.Header) }),
+		"reset, group":   with(func(r *Record) { r.Kind, r.Group = KindReset, 2 }),
+		"reset, cluster": with(func(r *Record) { r.Kind, r.Header = KindReset, seal(func(p *vsr.Prepare) { p.Cluster[0]++ }).Header }),
 		"cut too far":    {Kind: KindTruncate, Group: 1, Op: 2},
 		"large state":    {Kind: KindState, Group: 1, State: make([]byte, StateMax+1)},
 		"mark":           {Kind: KindMark},
@@ -230,6 +235,15 @@ func TestWriteOfWhatDoesNotContinuePanics(t *testing.T) {
 			_ = l.Write([]Record{r}, true)
 		})
 	}
+}
+
+// resized is a sealed header that names another length of the same body.
+func resized(h vsr.Header) *vsr.Header {
+	h.Size++
+	var b [vsr.HeaderSize]byte
+	h.PutHeader(b[:])
+	h.Identity = xxh3.Hash128(b[16:]).Bytes()
+	return &h
 }
 
 func TestMarkIsWrittenOnce(t *testing.T) {
@@ -409,7 +423,7 @@ func TestFailedSyncOfAMark(t *testing.T) {
 
 // A failure in making a file whose name may be lost must not be survived.
 func TestFailedDirSyncPoisons(t *testing.T) {
-	for _, op := range []memdisk.Op{memdisk.OpSyncDir, memdisk.OpRename, memdisk.OpSync} {
+	for _, op := range []memdisk.Op{memdisk.OpSyncDir, memdisk.OpRename, memdisk.OpSync, memdisk.OpOpen} {
 		d := memdisk.New(memdisk.Options{})
 		l, _ := mustOpen(t, d)
 		d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: op})
