@@ -288,3 +288,62 @@ func TestRotAtTheFrontOfAFile(t *testing.T) {
 		}
 	}
 }
+
+// A witness is looked for to the end of the file, however far behind the rot.
+func TestRotFarBeforeItsWitness(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	o := testOptions()
+	o.FileSize = 8 * windowSize
+	l, _, err := Open(d, testDir, o)
+	must(t, err)
+	p := newPrepares()
+	at := l.end
+	must(t, l.Write([]Record{p.next(1, 3*windowSize)}, true))
+	must(t, l.Write([]Record{p.next(1, 10)}, true))
+	d = d.Kill()
+	d.FlipBit(fileNamed(1), at+frameSize+10, 0)
+	if e := refused(t, "a large record", d, ErrDamaged); e.Offset != at {
+		t.Errorf("%v, want damage at %d", e, at)
+	}
+}
+
+// The first record of a log follows nothing; one that says otherwise is not it.
+func TestFirstRecordFollowsNothing(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	must(t, l.Write([]Record{newPrepares().next(1, 5)}, true))
+	_, rec := mustOpen(t, resealed(d, l, blockSize, func(r []byte) { r[56]++ }))
+	if rec.Cut == nil || rec.Cut.At.Offset != blockSize || len(rec.Groups) != 0 {
+		t.Errorf("cut %+v, groups %+v; want the record cut", rec.Cut, rec.Groups)
+	}
+}
+
+// What cannot be read is no end of the log: a read that fails refuses the start,
+// and nothing is cut.
+func TestReadFaultsRefuse(t *testing.T) {
+	written := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, written)
+	p := newPrepares()
+	for l.Stats().Files < 3 {
+		must(t, l.Write([]Record{p.next(1, 1000)}, true))
+	}
+	must(t, l.Close())
+	for at := 1; ; at++ {
+		d := written.Kill()
+		before := d.Clone()
+		d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpRead, At: at})
+		_, _, err := Open(d, testDir, testOptions())
+		if d.Fired() == 0 {
+			if at < 5 {
+				t.Fatalf("open reads only %d times", at-1)
+			}
+			return
+		}
+		if !errors.Is(err, memdisk.ErrIO) {
+			t.Fatalf("read %d fails: open: %v, want the error of the disk", at, err)
+		}
+		if diff := memdisk.Diff(before, d); diff != "" {
+			t.Fatalf("read %d fails: the refusal changed the disk: %s", at, diff)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -71,6 +72,28 @@ func TestParseFrame(t *testing.T) {
 		f := good
 		if c.change(&f); !errors.Is(parse(f), c.want) {
 			t.Errorf("%s: %v, want %v", name, parse(f), c.want)
+		}
+	}
+}
+
+// Also in a file that has room for anything.
+func TestParseFrameOfALargeFile(t *testing.T) {
+	le := binary.LittleEndian
+	for name, c := range map[string]struct {
+		change func(b []byte)
+		want   error
+	}{
+		"as it was":               {func([]byte) {}, nil},
+		"magic":                   {func(b []byte) { b[8]++ }, errNoFrame},
+		"reserved byte":           {func(b []byte) { b[13] = 1 }, errBounds},
+		"payload above the limit": {func(b []byte) { le.PutUint32(b[48:], payloadMax+8); le.PutUint16(b[14:], 0) }, errBounds},
+		"head above the limit":    {func(b []byte) { le.PutUint32(b[48:], headMax+10); le.PutUint32(b[52:], headMax+1) }, errBounds},
+	} {
+		var b [frameSize]byte
+		(&frame{kind: KindPrepare, pad: 6, file: 3, group: 9, at: 4160, length: 202, head: 192}).put(b[:])
+		c.change(b[:])
+		if _, err := parseFrame(b[:], 3, 4160, 1<<40); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
 }
