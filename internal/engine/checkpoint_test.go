@@ -92,7 +92,12 @@ func TestSnapshotEncodesToTheSameBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	createStreams(t, w, 0, 20)
+	s, _ := w.login(galgo.ClientID{9})
+	again, ok := w.call(s, wire.OperationCreateStream, wire.CreateStreamRequest{Name: "stream 0"}.Append(nil))
 	view := w.engine.View()
+	if n := view.Counts().Streams; !ok || again.Outcome != edge.OutcomeReply || n != 20 {
+		t.Fatalf("a stream that exists, created again: %+v, %d streams; want a committed refusal", again, n)
+	}
 	decoded, err := metadata.Decode(view.EncodeState(), view.EncodeClients())
 	if err != nil {
 		t.Fatal(err)
