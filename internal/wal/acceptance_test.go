@@ -347,3 +347,68 @@ func TestReadFaultsRefuse(t *testing.T) {
 		}
 	}
 }
+
+// Where the first record of a file is gone as well as the last of the one before,
+// the earlier is named: what is left of it shows that the file did not end there.
+func TestRotOnBothSidesOfAFilesEnd(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	p := newPrepares()
+	var last, end int64 // of the last record in file 1
+	for l.Stats().Files < 2 {
+		last, end = end, l.end
+		must(t, l.Write([]Record{p.next(1, 1000)}, true))
+	}
+	must(t, l.Write([]Record{p.next(1, 10)}, true))
+	hurt := damaged(d, fileNamed(1), func(b []byte) { b[last+frameSize+10]++ })
+	hurt = damaged(hurt, fileNamed(2), func(b []byte) { clear(b[blockSize:][:frameSize]) })
+	if e := refused(t, "both", hurt, ErrDamaged); e.File != fileNamed(1) || e.Offset != last {
+		t.Errorf("%v, want damage at %d of file 1", e, last)
+	}
+}
+
+// What is carried is read by the index and compared with it: a header or a state
+// of another group is not written as that of this one.
+func TestCarriedIsCompared(t *testing.T) {
+	for name, swap := range map[string]func(a, b *group){
+		"header": func(a, b *group) { a.baseAt, b.baseAt = b.baseAt, a.baseAt },
+		"state":  func(a, b *group) { a.state, b.state = b.state, a.state },
+	} {
+		l, _ := mustOpen(t, memdisk.New(memdisk.Options{}))
+		p := newPrepares()
+		for _, g := range []vsr.GroupID{1, 2} {
+			must(t, l.Write([]Record{p.next(g, 10), {Kind: KindState, Group: g, State: []byte{byte(g)}}}, true))
+			l.Release(g, 1)
+		}
+		for l.Stats().Files < 2 {
+			must(t, l.Write([]Record{p.next(3, 1000)}, true))
+		}
+		l.Release(3, p.last[3].Op)
+		swap(l.groups[1], l.groups[2])
+		if err := l.Reclaim(); !errors.Is(err, ErrDamaged) || l.oldest() != 1 {
+			t.Errorf("%s of another group: reclaim: %v, oldest file %d; want ErrDamaged and nothing freed", name, err, l.oldest())
+		}
+	}
+}
+
+// A group that was deleted while the disk is full is forgotten when there is room.
+func TestForgottenOnAFullDisk(t *testing.T) {
+	d := memdisk.New(memdisk.Options{Capacity: 2 * FileSizeMin})
+	l, _ := mustOpen(t, d)
+	h, p := newHistory(), newPrepares()
+	must(t, h.write(l, true, p.next(1, 10), Record{Kind: KindState, Group: 2, State: make([]byte, 3000)}))
+	must(t, h.write(l, true, p.next(2, 2000), p.next(1, 10)))
+	h.forget(l, 1)
+	h.release(l, 2, 1)
+	if err := l.Reclaim(); !errors.Is(err, disk.ErrNoSpace) {
+		t.Fatalf("reclaim that has to carry more than fits: %v, want ErrNoSpace", err)
+	}
+	must(t, h.write(l, true, Record{Kind: KindState, Group: 2, State: nil}))
+	must(t, l.Reclaim())
+	if l.oldest() == 1 {
+		t.Fatal("nothing was freed")
+	}
+	if _, err := h.recoverAndCheck(d, h.durable, nil); err != nil {
+		t.Fatal(err)
+	}
+}

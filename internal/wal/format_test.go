@@ -98,6 +98,34 @@ func TestParseFrameOfALargeFile(t *testing.T) {
 	}
 }
 
+// A frame that verifies is still looked at: what its kind has, no more and no less.
+func TestPayloadFitsItsKind(t *testing.T) {
+	const header = vsr.HeaderSize
+	for _, f := range []frame{
+		{kind: KindPrepare, length: header - 1, head: header - 1}, {kind: KindPrepare, length: header + 8, head: header + 8},
+		{kind: KindPrepare, length: header - 1, head: header},
+		{kind: KindReset, length: header + 1, head: header + 1}, {kind: KindReset, length: header, head: 8},
+		{kind: KindFloor, length: header - 1, head: header - 1}, {kind: KindFloor, length: header, head: 0},
+		{kind: KindTruncate, length: 7, head: 7}, {kind: KindTruncate, length: 8, head: 0},
+		{kind: KindMark, length: 9, head: 9}, {kind: KindMark, length: 8, head: 7},
+		{kind: KindState, length: StateMax + 1, head: StateMax + 1}, {kind: KindState, length: 5, head: 4},
+		{kind: KindForget, length: 1, head: 1}, {kind: KindForget, length: 1},
+	} {
+		if err := f.checkPayload(); !errors.Is(err, errPayload) {
+			t.Errorf("%v of %d bytes, %d covered: %v, want %v", f.kind, f.length, f.head, err, errPayload)
+		}
+	}
+	for _, f := range []frame{
+		{kind: KindPrepare, length: header, head: header}, {kind: KindPrepare, length: payloadMax, head: header}, {kind: KindReset, length: header, head: header},
+		{kind: KindFloor, length: header, head: header}, {kind: KindTruncate, length: 8, head: 8}, {kind: KindMark, length: 8, head: 8},
+		{kind: KindState}, {kind: KindState, length: StateMax, head: StateMax}, {kind: KindForget},
+	} {
+		if err := f.checkPayload(); err != nil {
+			t.Errorf("%v of %d bytes, %d covered: %v", f.kind, f.length, f.head, err)
+		}
+	}
+}
+
 func FuzzParseFrame(f *testing.F) {
 	var b [frameSize]byte
 	(&frame{kind: KindPrepare, pad: 6, file: 3, group: 9, at: 4160, length: 202, head: 192}).put(b[:])

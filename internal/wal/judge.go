@@ -93,8 +93,5 @@ func (s *scanner) crossed(index int, flt *fault, beyond found) (*fault, error) {
 		return nil, nil
 	}
 	_, next, err := s.read(s.files[index+1], blockSize)
-	if err == nil && next == nil {
-		next = &fault{file: s.files[index+1], at: blockSize, err: errChain, trace: true}
-	}
 	return next, err
 }

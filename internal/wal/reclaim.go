@@ -39,11 +39,10 @@ func (l *Log) Reclaim() error {
 		return err
 	}
 	// The mark comes after a sync of its own, so that it witnesses what was
-	// carried: its only other copy is about to go.
-	before := l.low
+	// carried: its only other copy is about to go. If it cannot be written, a later
+	// one may say the same: nothing below low is needed from here on.
 	l.low = low
 	if err := l.writeMark(); err != nil {
-		l.low = before
 		return err
 	}
 	l.dropForgot(forgets)
