@@ -114,3 +114,23 @@ func TestIndexHasOneWriter(t *testing.T) {
 		t.Errorf("%d writes of a job, %d of a reader", appended, writes-appended)
 	}
 }
+
+// What a purge has taken away is neither synced for the checkpoint that no longer
+// names it, nor kept in mind to be synced by a later one.
+func TestSegmentsThatAreGoneAreNotSynced(t *testing.T) {
+	d := memdisk.New(memdisk.Options{Trace: true})
+	r := newRig(t, smallConfig(d))
+	r.send(1, 100)
+	r.must(r.write(true))
+	gone := r.m.segments[0].logName
+	r.purge(1)
+	r.must(r.save())
+	for _, c := range d.Trace() {
+		if c.Op == memdisk.OpSync && c.Name == gone {
+			t.Errorf("%v, which was purged before", c)
+		}
+	}
+	if n := len(r.m.unsynced); n != 0 {
+		t.Errorf("%d segments wait for a sync, all are gone", n)
+	}
+}

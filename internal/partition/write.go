@@ -349,7 +349,7 @@ func (m *Machine) synced(j *SyncJob) {
 	m.newNames = false
 	kept := m.unsynced[:0]
 	for _, s := range m.unsynced {
-		if s.dirty {
+		if s.dirty && !s.gone.Load() {
 			kept = append(kept, s)
 		}
 	}
