@@ -46,6 +46,17 @@ func TestOneJobAtATime(t *testing.T) {
 	err = s.Run()
 	r.m.SyncDone(s, err)
 	r.must(err)
+	r.m.Settled(s.Checkpoint().Op)
+	gone := r.m.NextRemove()
+	if gone == nil {
+		t.Fatal("no removal after the checkpoint")
+	}
+	if r.m.NextRemove() != nil || r.m.Remove() != nil || r.m.Close() == nil {
+		t.Error("another removal is handed out, or the machine closed, while one is in flight")
+	}
+	err = gone.Run()
+	r.m.RemoveDone(gone, err)
+	r.must(err)
 }
 
 // A checkpoint is the state at its beginning: what is applied while its segments
@@ -104,6 +115,10 @@ func TestCheckpointFrame(t *testing.T) {
 		"too many producers":    {resealed(func(b []byte) []byte { le.PutUint32(b[80:], ProducersMax+1); return b }), "limits"},
 		"reserved bytes":        {resealed(func(b []byte) []byte { b[84] = 1; return b }), "limits"},
 		"a segment not there":   {resealed(func(b []byte) []byte { le.PutUint32(b[72:], le.Uint32(b[72:])+1000); return b }), "sections"},
+		"a consumer not there":  {resealed(func(b []byte) []byte { le.PutUint32(b[76:], le.Uint32(b[76:])+1000); return b }), "sections"},
+		"a producer not there":  {resealed(func(b []byte) []byte { le.PutUint32(b[80:], le.Uint32(b[80:])+1000); return b }), "sections"},
+		"reserved by a flag":    {resealed(func(b []byte) []byte { b[checkpointHeader+46] = 1; return b }), "sections"},
+		"reserved in consumers": {resealed(func(b []byte) []byte { b[checkpointHeader+len(r.m.segments)*segmentStateSize+2] = 1; return b }), "sections"},
 		"flag that is no flag":  {resealed(func(b []byte) []byte { b[checkpointHeader+44] = 2; return b }), "sections"},
 		"bytes behind the last": {resealed(func(b []byte) []byte { b = append(b, 0); le.PutUint64(b[8:], uint64(len(b))); return b }), "sections"},
 	} {

@@ -309,7 +309,7 @@ func (c *Checkpoint) validate() error {
 		switch {
 		case s.base != next:
 			return fmt.Errorf("segment %d starts at offset %d, want %d", i, s.base, next)
-		case s.last < s.base || s.size == 0 || s.entries == 0 || s.indexed >= s.size:
+		case s.last < s.base || s.entries == 0 || s.indexed >= s.size:
 			return fmt.Errorf("segment %d at offset %d: last %d, %d bytes, %d index entries up to byte %d", i, s.base, s.last, s.size, s.entries, s.indexed)
 		case s.size >= SegmentSizeMax+RecordMax:
 			return fmt.Errorf("segment %d at offset %d has %d bytes", i, s.base, s.size)

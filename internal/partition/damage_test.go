@@ -307,6 +307,23 @@ func TestRefusals(t *testing.T) {
 		}},
 		{"checkpoint of another group", ErrForeign, "group 8", func(r *rig, d *memdisk.Disk, s *spoiled) { s.cfg.Group = 8; s.cfg.Dir = r.m.cfg.Dir }},
 		{"checkpoint of another incarnation", ErrForeign, "incarnation 12", func(r *rig, d *memdisk.Disk, s *spoiled) { s.cfg.Incarnation = 12 }},
+		{"a file behind the checkpoint that cannot be read", memdisk.ErrIO, "", func(r *rig, d *memdisk.Disk, s *spoiled) {
+			r.send(1, 8)
+			r.must(r.write(true))
+			s.logFrom = 0
+			d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpRead})
+		}},
+		{"directory that cannot be listed", memdisk.ErrIO, "list groups/", func(r *rig, d *memdisk.Disk, s *spoiled) {
+			d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpList})
+		}},
+		{"fewer producers allowed", nil, "must not shrink", func(r *rig, d *memdisk.Disk, s *spoiled) {
+			s.c.producers = make([]producerState, 2)
+			s.cfg.Producers = 1
+		}},
+		{"fewer numbers allowed", nil, "must not shrink", func(r *rig, d *memdisk.Disk, s *spoiled) {
+			s.c.producers = []producerState{{ring: make([]sent, 3)}}
+			s.cfg.ProducerRing = 2
+		}},
 		{"fewer consumers allowed", nil, "must not shrink", func(r *rig, d *memdisk.Disk, s *spoiled) {
 			s.c.consumers = append(s.c.consumers, storedOffset{2, 9, 1})
 			s.cfg.Consumers = 1
@@ -328,6 +345,20 @@ func TestRefusals(t *testing.T) {
 				t.Fatalf("the refusal changed the disk: %s", diff)
 			}
 		})
+	}
+}
+
+// A cut that may not be durable is no start: what was cut could come back.
+func TestCutThatCannotBeSynced(t *testing.T) {
+	for _, op := range []memdisk.Op{memdisk.OpSync, memdisk.OpSyncDir} {
+		r, d := settledRig(t)
+		active := r.m.segments[len(r.m.segments)-1]
+		d.Put(active.logName, append(d.Bytes(active.logName), "garbage"...))
+		d.Put(r.m.cfg.Dir+"/"+fileName(1, 0, logSuffix), nil)
+		d.Inject(memdisk.Fault{Class: memdisk.SyncFailure, Ops: op})
+		if err := r.reopen(d); !errors.Is(err, ErrSync) || d.Fired() != 1 {
+			t.Errorf("open with a failed %v: %v, want ErrSync", op, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"strings"
@@ -93,6 +94,11 @@ func TestCheckpointRefusesWhatNoMachineHas(t *testing.T) {
 		"segment without index":     func(c *Checkpoint) { c.segments[0].entries = 0 },
 		"two active segments":       func(c *Checkpoint) { c.segments[0].sealed = false },
 		"times out of order":        func(c *Checkpoint) { c.segments[1].time = c.segments[0].time },
+		"indexed behind its end":    func(c *Checkpoint) { c.segments[0].indexed = c.segments[0].size },
+		"segment above the limit":   func(c *Checkpoint) { c.segments[0].size = SegmentSizeMax + RecordMax },
+		"time above the last":       func(c *Checkpoint) { c.Time = c.segments[len(c.segments)-1].time - 1 },
+		"empty segment":             func(c *Checkpoint) { *c = emptySegment(5) },
+		"too many numbers":          func(c *Checkpoint) { c.producers[0].ring = make([]sent, ProducerRingMax+1) },
 		"next behind the segments":  func(c *Checkpoint) { c.Next++ },
 		"low before the segments":   func(c *Checkpoint) { c.Low++ },
 		"stored beyond the end":     func(c *Checkpoint) { c.consumers[0].offset = c.Next },
@@ -119,6 +125,25 @@ func TestCheckpointRefusesWhatNoMachineHas(t *testing.T) {
 		if _, err := DecodeCheckpoint(c.Append(nil)); !errors.Is(err, ErrCheckpoint) {
 			t.Errorf("%s: %v, want ErrCheckpoint", what, err)
 		}
+	}
+}
+
+// emptySegment is a checkpoint whose one segment has no message.
+func emptySegment(at uint64) Checkpoint {
+	return Checkpoint{Op: 1, Low: at, Next: at, Time: 1, segments: []segmentState{{base: at, last: at - 1, size: 100, time: 1, entries: 1}}}
+}
+
+// A producer whose numbers take the room of the one behind it is not read beyond
+// the end.
+func TestCheckpointWithAProducerTooMany(t *testing.T) {
+	r := newRig(t, smallConfig(newDisk()))
+	for number := range uint64(4) {
+		r.sendAs(galgo.ClientID{1}, number, 1, 8)
+	}
+	b := r.m.state().Append(nil)
+	binary.LittleEndian.PutUint32(b[80:], 2)
+	if _, err := DecodeCheckpoint(reseal(b)); !errors.Is(err, ErrCheckpoint) {
+		t.Errorf("%v, want ErrCheckpoint", err)
 	}
 }
 

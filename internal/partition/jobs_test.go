@@ -134,3 +134,60 @@ func TestSegmentsThatAreGoneAreNotSynced(t *testing.T) {
 		t.Errorf("%d segments wait for a sync, all are gone", n)
 	}
 }
+
+// A removal that fails is due again, whatever is settled meanwhile.
+func TestRemovalIsDueUntilItIsDone(t *testing.T) {
+	d := newDisk()
+	r := newRig(t, smallConfig(d))
+	r.must(sendAndWrite(r, 12, 420))
+	r.purge(1)
+	d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpRemove, At: 2})
+	if err := r.save(); !errors.Is(err, memdisk.ErrIO) || r.m.Trash() == 0 {
+		t.Fatalf("removal that fails: %v, %d segments are left to remove", err, r.m.Trash())
+	}
+	r.m.Settled(1) // told late
+	if r.must(r.remove()); len(segmentFiles(d)) != 0 || r.m.Trash() != 0 {
+		t.Errorf("files %v are left, %d segments to remove", segmentFiles(d), r.m.Trash())
+	}
+}
+
+// A file that goes is not kept open, neither by who wrote it nor for the next
+// reader: its space would not come back. So with a machine that ends.
+func TestFilesThatGoAreNotKeptOpen(t *testing.T) {
+	for name, end := range map[string]func(r *rig) error{
+		"purged":                 func(r *rig) error { r.purge(1); return r.save() },
+		"purged in what follows": func(r *rig) error { r.must(r.save()); r.purge(1); return r.save() },
+		"closed":                 func(r *rig) error { return r.m.Close() },
+		"closed when idle":       func(r *rig) error { r.must(r.save()); return r.m.Close() },
+	} {
+		d := newDisk()
+		cfg := smallConfig(d)
+		cfg.Files = NewFiles(d, 10)
+		r := newRig(t, cfg)
+		r.send(1, 100)
+		r.must(r.write(true))
+		r.must(end(r))
+		if used, idle := cfg.Files.Open(); used+idle != 0 {
+			t.Errorf("%s: %d files in use and %d idle", name, used, idle)
+		}
+	}
+}
+
+// What stops the removal of a group is told: a directory that cannot be listed, a
+// name that may come back, a directory where a segment should be.
+func TestRemovalThatFails(t *testing.T) {
+	for op, want := range map[memdisk.Op]error{memdisk.OpList: memdisk.ErrIO, memdisk.OpSyncDir: ErrSync} {
+		r, d := settledRig(t)
+		d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: op})
+		if err := RemoveDir(d, r.m.cfg.Dir); !errors.Is(err, want) {
+			t.Errorf("removal with a failed %v: %v, want %v", op, err, want)
+		}
+	}
+	d := newDisk()
+	r := newRig(t, smallConfig(d))
+	odd := r.m.cfg.Dir + "/" + fileName(0, 0, logSuffix)
+	r.must(d.MkdirAll(odd))
+	if err := RemoveDir(d, r.m.cfg.Dir); err == nil || !strings.Contains(err.Error(), "which no partition makes") {
+		t.Errorf("removal beside the directory %s: %v", odd, err)
+	}
+}

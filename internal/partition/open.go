@@ -59,14 +59,14 @@ func (m *Machine) load(c *Checkpoint) error {
 		return fmt.Errorf("partition: group %d: checkpoint has %d consumers and %d producers, settings allow %d and %d: they must not shrink",
 			m.cfg.Group, len(c.consumers), len(c.producers), m.cfg.Consumers, m.cfg.Producers)
 	}
-	m.op, m.settled = c.Op, c.Op
+	m.op = c.Op
 	m.next, m.low, m.time, m.generation = c.Next, c.Low, c.Time, c.Generation
 	for i := range c.segments {
 		s := &c.segments[i]
 		seg := newSegment(&m.cfg, c.Generation, s.base)
 		seg.size, seg.last, seg.time, seg.sealed = s.size, s.last, s.time, s.sealed
 		seg.indexed, seg.onDisk = s.indexed, s.entries
-		seg.tried, seg.made = true, true
+		seg.made = true
 		m.segments = append(m.segments, seg)
 		m.bytes += s.size
 		m.messages += s.last - s.base + 1

@@ -115,7 +115,6 @@ func (m *Machine) RemoveDone(j *RemoveJob, err error) {
 	if err == nil && !j.whole {
 		m.trash = slices.Delete(m.trash, 0, len(j.segments))
 	}
-	m.stopOn(err)
 	m.publish()
 }
 

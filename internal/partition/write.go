@@ -347,14 +347,8 @@ func (m *Machine) synced(j *SyncJob) {
 		s.forgetSynced()
 	}
 	m.newNames = false
-	kept := m.unsynced[:0]
-	for _, s := range m.unsynced {
-		if s.dirty && !s.gone.Load() {
-			kept = append(kept, s)
-		}
-	}
-	clear(m.unsynced[len(kept):])
-	m.unsynced = kept
+	clear(m.unsynced) // nothing was written meanwhile, and the rest is gone
+	m.unsynced = m.unsynced[:0]
 }
 
 // Err returns the failed sync that made the machine stop writing, if one did.
