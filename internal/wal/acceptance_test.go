@@ -412,3 +412,84 @@ func TestForgottenOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A read verifies what it finds although frame and checksum are right: kind,
+// cluster, and the header itself. One that fails is no damage.
+func TestReadChecksWhatRecordsSay(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	p := newPrepares()
+	must(t, l.Write([]Record{p.next(1, 0)}, true))
+	good := d.Bytes(fileNamed(1))
+	for name, change := range map[string]func(r []byte){
+		"kind":    func(r []byte) { r[12] = byte(KindFloor) },
+		"unknown": func(r []byte) { r[12] = byte(KindPointer) },
+		"header":  func(r []byte) { r[frameSize+100]++ },
+		"cluster": func(r []byte) {
+			pr := vsr.Prepare{Header: p.last[1]}
+			pr.Cluster[0]++
+			pr.Seal()
+			pr.PutHeader(r[frameSize:])
+			l.groups[1].entries[0].id = pr.Identity
+		},
+	} {
+		f, err := d.Open(fileNamed(1))
+		must(t, err)
+		must(t, f.WriteAt(resealed(d, l, blockSize, change).Bytes(fileNamed(1)), 0))
+		if _, err := l.Read(1, 1); !errors.Is(err, ErrDamaged) {
+			t.Errorf("another %s: %v, want ErrDamaged", name, err)
+		}
+		must(t, f.WriteAt(good, 0))
+		l.groups[1].entries[0].id = p.last[1].Identity
+	}
+	d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpRead})
+	if _, err := l.Read(1, 1); !errors.Is(err, memdisk.ErrIO) || errors.Is(err, ErrDamaged) {
+		t.Errorf("a read that fails: %v, want the error of the disk and no damage", err)
+	}
+	l.groups[1].entries[0].at.file = 7
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, "index names file 7") {
+			t.Errorf("a file that the log does not have: %s", got)
+		}
+	}()
+	_, _ = l.Read(1, 1)
+}
+
+// A closed log takes nothing, says so, and is closed once more without harm; what
+// poisoned it first stays the reason.
+func TestClosedLogTakesNothing(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	l, _ := mustOpen(t, d)
+	must(t, l.Close())
+	if err := l.Write([]Record{newPrepares().next(1, 5)}, true); !errors.Is(err, ErrPoisoned) || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("write to a closed log: %v", err)
+	}
+	l, _ = mustOpen(t, d)
+	d.Inject(memdisk.Fault{Class: memdisk.SyncFailure})
+	p := newPrepares()
+	if err := l.Write([]Record{p.next(1, 5)}, true); !errors.Is(err, memdisk.ErrIO) {
+		t.Fatalf("write with a failed sync: %v", err)
+	}
+	before := d.Clone()
+	_ = l.Close()
+	if diff := memdisk.Diff(before, d); diff != "" {
+		t.Errorf("a poisoned log is marked when it is closed: %s", diff)
+	}
+	if err := l.Write([]Record{p.next(1, 5)}, true); !errors.Is(err, memdisk.ErrIO) || strings.Contains(err.Error(), "closed") {
+		t.Errorf("write to a log that was poisoned and closed: %v, want the first cause", err)
+	}
+}
+
+// Below what was released there is no way back, whoever asks for it.
+func TestCutBelowTheBasePanics(t *testing.T) {
+	g := &group{id: 1, base: 4, begun: true}
+	if err := g.admitCut(3); !errors.Is(err, errCut) {
+		t.Errorf("a truncation to op 3 is read, the commit point is op 4: %v", err)
+	}
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, "below the released op 4") {
+			t.Errorf("cut to op 3: %s", got)
+		}
+	}()
+	g.cut(3)
+}
