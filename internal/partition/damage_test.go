@@ -125,15 +125,21 @@ func TestIndexIsRebuiltWhateverIsWrongWithIt(t *testing.T) {
 			return b
 		},
 		"of another segment": func([]byte) []byte { return d.Bytes(r.m.segments[0].indexName) },
-		"pointing elsewhere, with a sound checksum": func(b []byte) []byte {
+	}
+	for what, change := range map[string]func(e *indexEntry){
+		"another place":  func(e *indexEntry) { e.pos += 48 },
+		"another offset": func(e *indexEntry) { e.offset-- },
+		"a later time":   func(e *indexEntry) { e.time += 5 },
+	} {
+		spoils["naming "+what+", with a sound checksum"] = func(b []byte) []byte {
 			seed := seg.indexIdentity(r.m.cfg.IndexInterval).seed()
 			for i := uint32(1); indexPos(i) < int64(len(b)); i++ {
 				e, _ := decodeIndexEntry(b[indexPos(i):indexPos(i+1)], seed, i)
-				e.pos += 48
+				change(&e)
 				copy(b[indexPos(i):], e.append(nil, seed, i))
 			}
 			return b
-		},
+		}
 	}
 	for at := indexHeaderSize; at < len(good); at += 5 {
 		spoils[fmt.Sprintf("bit flipped at %d", at)] = flip(at)

@@ -165,6 +165,11 @@ func TestIndexEntryRefusesEveryFlippedBit(t *testing.T) {
 			t.Fatalf("header with bit %d flipped decodes", at)
 		}
 	}
+	for _, b := range [][]byte{entry[:indexEntrySize-1], append(bytes.Clone(entry), 0)} {
+		if _, err := decodeIndexEntry(b, id.seed(), 2); err == nil {
+			t.Fatalf("an entry of %d bytes decodes", len(b))
+		}
+	}
 	if _, err := decodeIndexEntry(entry, id.seed(), 3); err == nil {
 		t.Fatal("entry 2 decodes as entry 3")
 	}

@@ -86,7 +86,6 @@ func (w *walker) bytes(n uint64) ([]byte, error) {
 	size := min(max(n, uint64(w.want)), w.end-w.pos)
 	w.window, w.at = w.buffer(int(size)), w.pos
 	if got, err := w.file.ReadAt(w.window, int64(w.pos)); err != nil && got < len(w.window) {
-		w.window = nil
 		return nil, w.fault(err)
 	}
 	return w.window[:n:n], nil

@@ -493,3 +493,35 @@ func TestCutBelowTheBasePanics(t *testing.T) {
 	}()
 	g.cut(3)
 }
+
+// What Reclaim keeps is files of the usual size, however many may be kept.
+func TestLargeFilesAreNotKept(t *testing.T) {
+	l, _ := mustOpen(t, memdisk.New(memdisk.Options{}))
+	l.o.FilesSpare = 5
+	p := newPrepares()
+	must(t, l.Write([]Record{p.next(1, 5), p.next(1, 3*FileSizeMin)}, true))
+	must(t, l.Write([]Record{p.next(1, 5)}, true))
+	l.Release(1, p.last[1].Op)
+	must(t, l.Reclaim())
+	if s := l.Stats(); s.Spares == 0 || s.Bytes != int64(s.Files+s.Spares)*FileSizeMin {
+		t.Errorf("%+v, want files of %d bytes alone", s, FileSizeMin)
+	}
+}
+
+// What is carried for many groups is not one write.
+func TestCarryIsBounded(t *testing.T) {
+	l, _ := mustOpen(t, memdisk.New(memdisk.Options{}))
+	p := newPrepares()
+	for g := range vsr.GroupID(carryBatch + 1) {
+		must(t, l.Write([]Record{{Kind: KindState, Group: g + 2, State: []byte("s")}}, false))
+	}
+	must(t, l.Write([]Record{p.next(1, 3000)}, true))
+	must(t, l.Write([]Record{p.next(1, 3000)}, true))
+	l.Release(1, 2)
+	before := l.Stats()
+	l.o.FileSize = 1 << 20 // so that only the bound divides what is written
+	must(t, l.Reclaim())
+	if s := l.Stats(); s.Records-before.Records <= carryBatch || s.Writes-before.Writes < 4 {
+		t.Errorf("%d records were carried in %d writes, want several of at most %d", s.Records-before.Records, s.Writes-before.Writes, carryBatch)
+	}
+}
