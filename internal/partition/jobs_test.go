@@ -166,7 +166,11 @@ func TestFilesThatGoAreNotKeptOpen(t *testing.T) {
 		r := newRig(t, cfg)
 		r.send(1, 100)
 		r.must(r.write(true))
+		held := r.m.segments[0].log
 		r.must(end(r))
+		if _, err := held.ReadAt(make([]byte, 1), 0); err == nil {
+			t.Errorf("%s: the log of the segment is still open", name)
+		}
 		if used, idle := cfg.Files.Open(); used+idle != 0 {
 			t.Errorf("%s: %d files in use and %d idle", name, used, idle)
 		}

@@ -66,3 +66,18 @@ func TestAcceptanceIsComplete(t *testing.T) {
 		}
 	}
 }
+
+// TestGuardsAreAnswered fails when a row of docs/guards.md has neither a test that
+// fails without the guard nor a word on why none does.
+func TestGuardsAreAnswered(t *testing.T) {
+	rows := tableRows(t, "guards.md")
+	for _, row := range rows {
+		cells := strings.Split(strings.Trim(row, "|"), " | ")
+		if len(cells) != 3 || !testName.MatchString(cells[2]) && len(strings.Fields(cells[2])) < 4 {
+			t.Errorf("a guard needs the file that it stands in, and a test or a reason: %s", row)
+		}
+	}
+	if len(rows) < 300 {
+		t.Errorf("%d guards, which are fewer than were tried", len(rows))
+	}
+}

@@ -461,6 +461,9 @@ func TestClosedLogTakesNothing(t *testing.T) {
 	d := memdisk.New(memdisk.Options{})
 	l, _ := mustOpen(t, d)
 	must(t, l.Close())
+	if err := l.EnsureSpare(1); !errors.Is(err, ErrPoisoned) || l.Stats().Spares != 0 {
+		t.Errorf("spare of a closed log: %v", err)
+	}
 	if err := l.Write([]Record{newPrepares().next(1, 5)}, true); !errors.Is(err, ErrPoisoned) || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("write to a closed log: %v", err)
 	}
@@ -523,5 +526,19 @@ func TestCarryIsBounded(t *testing.T) {
 	must(t, l.Reclaim())
 	if s := l.Stats(); s.Records-before.Records <= carryBatch || s.Writes-before.Writes < 3 {
 		t.Errorf("%d records were carried in %d writes, want several of at most %d", s.Records-before.Records, s.Writes-before.Writes, carryBatch)
+	}
+}
+
+// A truncation that is read to an op of which nothing was seen leaves a group
+// without its end, unless it is the op of a floor.
+func TestCutBeforeWhatWasSeen(t *testing.T) {
+	for op, orphan := range map[vsr.Op]bool{2: false, 3: true} {
+		begins := &group{id: 1, base: 2}
+		begins.cut(op)
+		seen := &group{id: 1, base: 4, begun: true, orphan: true, floorOp: 2, entries: []entry{{}}}
+		seen.cut(op)
+		if begins.orphan != orphan || seen.orphan != orphan || seen.base != 2 {
+			t.Errorf("cut to op %d, the floor is op 2: orphan %t and %t, base %d; want %t and 2", op, begins.orphan, seen.orphan, seen.base, orphan)
+		}
 	}
 }
