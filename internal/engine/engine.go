@@ -138,7 +138,7 @@ func (e *Engine) installed() {
 	view := e.View()
 	for i, d := range e.data {
 		specs := e.specs(view, i, len(e.data))
-		settled := e.meta.Hold(e.meta.CommitMin())
+		settled := e.meta.Hold(0)
 		e.dataLoops[i].Post(func() {
 			known := make(map[vsr.GroupID]bool, len(specs))
 			for _, s := range specs {

@@ -125,7 +125,7 @@ func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error
 	if err != nil {
 		return err
 	}
-	e.purge(data, specs, e.meta.Hold(e.meta.CommitMin()))
+	e.purge(data, specs, e.meta.Hold(0))
 	e.data = append(e.data, data)
 	e.dataLoops = append(e.dataLoops, l)
 	for _, id := range data.Groups() {

@@ -327,7 +327,7 @@ func (m *Metadata) answer(a answer[metadata.Output]) {
 	m.settleOwed()
 }
 
-// Hold says that the node has still to do what an op asks for. What it returns is
+// Hold says that the node has still to do what an op, and perhaps later ones, ask for. What it returns is
 // called, on the loop, when it has.
 func (m *Metadata) Hold(op vsr.Op) (settled func()) {
 	at, _ := slices.BinarySearch(m.unsettled, op)

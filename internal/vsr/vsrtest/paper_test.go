@@ -252,6 +252,17 @@ func TestDurableReadsWaitForTheBarrier(t *testing.T) {
 	}
 }
 
+// Durable state: what a new view does not hold was never acknowledged, and reads do
+// not wait for it.
+func TestDurableBarrierOfWhatIsCut(t *testing.T) {
+	var s Script
+	playAll(t, &s, "new n=3\npropose 0 a\nsettle\ntick 5 0\nsettle\npropose 0 x\ndeliver drop\ncrash 0\nrun 60\nrestart 0\nrun 20")
+	core := s.cluster.replicas[0].core
+	if core.Barrier() != 0 || !core.Current() {
+		t.Fatalf("barrier %d, current %t after op 2 was cut", core.Barrier(), core.Current())
+	}
+}
+
 // §5.1 and §5.2: below the checkpoint of the others the log is gone, so a replica
 // that was away takes the checkpoint and then the log above it.
 func TestPaper52StateTransfer(t *testing.T) {

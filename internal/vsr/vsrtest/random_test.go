@@ -448,7 +448,7 @@ func (s *schedule) agree() bool {
 			first = r
 		}
 		if r.core.CommitMin() < s.cluster.checks.highest || r.core.Head() != first.core.Head() || r.core.HeadIdentity() != first.core.HeadIdentity() ||
-			r.core.CommitMin() != r.core.Head() || r.core.View() != first.core.View() || r.core.View().LogView != r.core.View().View {
+			r.core.CommitMin() != r.core.Head() || r.core.Barrier() != 0 || r.core.View() != first.core.View() || r.core.View().LogView != r.core.View().View {
 			return false
 		}
 	}
