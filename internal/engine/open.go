@@ -20,8 +20,9 @@ import (
 const walSpares = 2
 
 // spares is the same for the logs of the partitions: as many as one checkpoint
-// frees, so that in the long run no file is made.
-func spares(c config.WAL) int { return int(c.Limit/c.FileSize) + 2 }
+// frees, so that in the long run no file is made. Under load that is what made it
+// due, and half as much again that came while it ran.
+func spares(c config.WAL) int { return int(c.Limit/c.FileSize)*3/2 + 2 }
 
 // clusterID names a cluster by its name: a directory belongs to it for ever.
 func clusterID(name string) (id [16]byte) {
