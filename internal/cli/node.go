@@ -33,6 +33,7 @@ func RunNode(ctx context.Context, in config.LoadInput, _, stderr io.Writer) erro
 	if err != nil {
 		return err
 	}
+	collectGarbage(c, in.Env)
 	if c.DisplayConfig {
 		io.WriteString(stderr, config.Display(c, sources))
 	}

@@ -21,8 +21,8 @@ import (
 	"galgo/internal/wire"
 )
 
-// tailsBytes bounds the batches that all partitions together keep in memory.
-const tailsBytes = 256 << 20
+// TailsBytes bounds the batches that all partitions together keep in memory.
+const TailsBytes = 256 << 20
 
 // openDirectory opens the data directory, and empties it if that was asked for: not
 // before it is locked, as another server may be running on it.
@@ -54,7 +54,7 @@ func (n *Node) recover(d disk.Disk) error {
 	}
 	n.files = shareFiles(filesAllowed(), n.cfg.Limits.Connections)
 	e, err := engine.Open(d, engine.Options{
-		Config: n.cfg, Clock: wallClock{}, Random: randomUint64, Tails: tailsBytes, Fail: n.fail, Note: n.note,
+		Config: n.cfg, Clock: wallClock{}, Random: randomUint64, Tails: TailsBytes, Fail: n.fail, Note: n.note,
 		SegmentFiles: n.files.segments, UnsyncedGroups: n.files.unsynced,
 		Loop: func() engine.Loop {
 			l := newLoop()
