@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"math/rand/v2"
@@ -87,6 +88,38 @@ func TestSyncDirReachesTheSystem(t *testing.T) {
 	d := &OS{dir: "/proc", root: root}
 	if err := d.SyncDir("sys"); !errors.Is(err, unix.EINVAL) {
 		t.Fatalf("sync of /proc/sys: %v, want %v", err, unix.EINVAL)
+	}
+}
+
+// What lies far behind the end of what is written leaves the memory of the system, and
+// reads as before.
+func TestWriteBackGivesUpWhatIsFarBehind(t *testing.T) {
+	d, err := OpenOS(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	f, err := d.Create("f", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	chunk := bytes.Repeat([]byte("galgo"), dropStep/5+1)[:dropStep]
+	for off := int64(0); off < cachedBehind+3*dropStep; off += dropStep {
+		if err := f.WriteAt(chunk, off); err != nil {
+			t.Fatal(err)
+		}
+		WriteBack(f, off, dropStep)
+	}
+	if dropped := f.(*osFile).dropped; dropped != 2*dropStep {
+		t.Errorf("%d bytes given up, want %d", dropped, 2*dropStep)
+	}
+	got := make([]byte, dropStep)
+	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, chunk) {
+		t.Errorf("what was given up reads as something else: %v", err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
 	}
 }
 
