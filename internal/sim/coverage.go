@@ -26,7 +26,7 @@ type Coverage struct {
 	DiedInLog, DiedInSegment, DiedAtStart                int
 	DiedInSnapshot, DiedInSuperblock, DiedInPrune        int // the metadata's checkpoint: its phases
 	DiedInTable, DiedInFreeing                           int // the partitions'
-	Checkpoints, TornTails                               int
+	TornTails                                            int
 	ViewChanges, Truncations, Repairs, Transfers         int
 	Applied, MetadataApplied                             int
 	Sends, SendsAcked, SendsRepeated, SendsAlreadyStored int
@@ -36,7 +36,7 @@ type Coverage struct {
 	Changes, ChangesAcked, Recreated, Purges             int
 	AnsweredFromTable, Evictions, Fenced, Logins         int
 	NotAccepted, NotCommitted, TimeOuts, ConnectionsLost int
-	GateReads, AcksRead, StatesCompared, FilesCompared   int
+	GateReads, StatesCompared, FilesCompared             int
 	Linearized                                           int
 }
 
@@ -78,8 +78,6 @@ func (c *Coverage) doomed(at memdisk.Call) {
 		c.DiedInLog++
 	case has("groups/"):
 		c.DiedInSegment++
-	default:
-		c.DiedAtStart++
 	}
 }
 

@@ -32,7 +32,8 @@ func newNemesis(w *world) *nemesis {
 		{faultPause, s.pause},
 		{faultClock, s.stepClock},
 		{faultIO, s.failCalls},
-		{faultSync, s.failSync},
+		{faultSync, func() bool { return s.failSync(memdisk.OpSync) }},
+		{faultSyncDir, func() bool { return s.failSync(memdisk.OpSyncDir) }},
 		{faultSpace, s.fill},
 		{faultRot, s.rot},
 		{faultReplace, s.replace},
@@ -215,12 +216,12 @@ func (s *nemesis) failCalls() bool {
 	return true
 }
 
-func (s *nemesis) failSync() bool {
+func (s *nemesis) failSync(op memdisk.Op) bool {
 	n := s.any(true)
 	if n == nil {
 		return false
 	}
-	s.inject(n, memdisk.Fault{Class: memdisk.SyncFailure, At: 1 + s.rng.IntN(20), KeepCache: oneIn(s.rng, 2)})
+	s.inject(n, memdisk.Fault{Class: memdisk.SyncFailure, Ops: op, At: 1 + s.rng.IntN(20), KeepCache: oneIn(s.rng, 2)})
 	return true
 }
 

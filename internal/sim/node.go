@@ -67,6 +67,9 @@ type node struct {
 	rotten   bool // a bit of it has flipped
 	replaced bool // it is empty
 	goals    []goal
+	// trusted is the end of the metadata's log when the node came out of its doubt about
+	// it: about groups that were made up to there it has doubts of its own.
+	trusted vsr.Op
 
 	slow   int64 // factor of all that it does
 	skew   int64 // µs, of its clock
@@ -205,6 +208,7 @@ func (n *node) refused(err error) {
 	w.say("n%d does not start: %v", n.id, err)
 	switch {
 	case n.tap.dead:
+		w.cover.DiedAtStart++
 		n.die(n.doomed)
 		w.nemesis.revive(n)
 	case n.faulted && (errors.Is(err, memdisk.ErrIO) || errors.Is(err, disk.ErrNoSpace)):
@@ -333,6 +337,13 @@ func (n *node) resume() {
 
 // lacks says what a replaced node still has not got; "" if it is whole.
 func (n *node) lacks() string {
+	meta, _ := n.status(vsr.MetadataGroup)
+	if n.trusted == 0 && meta.State.Doubt == 0 {
+		n.trusted = max(meta.Head, 1)
+	}
+	if meta.CommitMin < n.trusted {
+		return fmt.Sprintf("the metadata has applied op %d of %d", meta.CommitMin, n.trusted)
+	}
 	for _, g := range n.goals {
 		switch s, ok := n.status(g.group); {
 		case !ok && g.group != vsr.MetadataGroup && !n.w.model.lives(g.group):
@@ -358,7 +369,7 @@ func (n *node) replace() {
 	n.w.cover.Replacements++
 	n.disk = memdisk.New(memdisk.Options{})
 	n.rotten, n.replaced = false, true
-	n.goals = n.w.model.goals()
+	n.goals, n.trusted = n.w.model.goals(), 0
 	n.w.checks.replaced(n)
 }
 

@@ -47,6 +47,7 @@ const (
 	faultClock     fault = "clock"      // skew, drift and steps
 	faultIO        fault = "io"         // a call of the disk fails once, a write is short
 	faultSync      fault = "sync"       // a sync fails and loses what it should have kept
+	faultSyncDir   fault = "sync-dir"   // the same of a directory: its names are lost
 	faultSpace     fault = "space"      // the disk is full for a while
 	faultRot       fault = "rot"        // a bit of a file of a stopped node flips
 	faultReplace   fault = "replace"    // a disk is lost, and the node comes back with an empty one
@@ -63,8 +64,12 @@ const (
 // allFaults in the order in which they are drawn and shown.
 var allFaults = []fault{
 	faultCrash, faultPower, faultPowerAll, faultDoom, faultStop, faultPause, faultClock, faultIO, faultSync, faultSpace, faultRot,
-	faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition, faultSlow, faultClient, faultCheck,
+	faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition, faultSlow, faultClient, faultCheck, faultSyncDir,
 }
+
+// notDrawn are faults that a run has only if it is asked for them: the system does not
+// survive them yet.
+var notDrawn = []fault{faultSyncDir}
 
 // betweenNodes are the faults that need more than one.
 var betweenNodes = []fault{faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition}
@@ -86,7 +91,7 @@ func draw(o Options) (plan, error) {
 		replicas: pick(rng, 1, 1, 1, 3, 3, 3, 3, 3, 5, 5, 2, 4, 6),
 		clients:  2 + rng.IntN(6),
 		steps:    8_000 + rng.IntN(16_000),
-		every:    between(rng, 100*millisecond, 4*second),
+		every:    between(rng, 30*millisecond, 2*second),
 		tails:    int64(1) << (12 + rng.IntN(11)),
 		files:    2 + rng.IntN(30),
 		unsynced: 1 + rng.IntN(30),
@@ -94,10 +99,13 @@ func draw(o Options) (plan, error) {
 	}
 	share := pick(rng, 0, 2, 5, 5, 8) // of the faults, in tenths
 	for _, f := range allFaults {
-		p.faults[f] = rng.IntN(10) < share
+		p.faults[f] = rng.IntN(10) < share && !slices.Contains(notDrawn, f)
 	}
 	if o.Replicas > 0 {
 		p.replicas = o.Replicas
+	}
+	if p.replicas > 1 {
+		p.steps *= 3 // most of what happens is said between nodes
 	}
 	if o.Steps > 0 {
 		p.steps = o.Steps
