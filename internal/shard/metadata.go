@@ -365,8 +365,9 @@ func (m *Metadata) persist(s vsr.State, done func()) {
 	p := promise{State: s, replaced: m.promise.replaced}
 	if m.promise.Doubt == vsr.DoubtAll && s.Doubt != vsr.DoubtAll {
 		// The log of a view is here: the disk before this one took part in nothing that
-		// was created later.
-		p.replaced = m.group.core.Head()
+		// was created later. Each op behind the applied ones raises the revision by one
+		// at most.
+		p.replaced = m.machine.View().Revision() + uint64(m.group.core.Head()-m.group.core.CommitMin())
 	}
 	m.feed.append(p.record(vsr.MetadataGroup), true, func() {
 		m.promise = p
@@ -460,10 +461,10 @@ func (m *Metadata) Tick() {
 // be woken.
 func (m *Metadata) Ticking() bool { return m.cfg.Replicas > 1 || m.feed.ticking() || m.ckpt.pause > 0 }
 
-// Doubts reports whether a group that was created at this op may have been promised
+// Doubts reports whether a group that this revision created may have been promised
 // something by a disk that this node had before.
 func (m *Metadata) Doubts(created uint64) bool {
-	return m.promise.Doubt == vsr.DoubtAll || created <= uint64(m.promise.replaced)
+	return m.promise.Doubt == vsr.DoubtAll || created <= m.promise.replaced
 }
 
 // View returns the metadata as of the last applied op.

@@ -17,10 +17,10 @@ import (
 //	  4     4  log view
 //	  8     8  doubt      see vsr.State
 //	 16     8  replaced   of the metadata group: groups that were created up to this
-//	                      op may have been promised something by the disk before
+//	                      revision may have been promised something by the disk before
 type promise struct {
 	vsr.State
-	replaced vsr.Op
+	replaced uint64
 }
 
 const promiseSize = 24
@@ -30,7 +30,7 @@ func (p promise) append(b []byte) []byte {
 	b = le.AppendUint32(b, uint32(p.View))
 	b = le.AppendUint32(b, uint32(p.LogView))
 	b = le.AppendUint64(b, uint64(p.Doubt))
-	return le.AppendUint64(b, uint64(p.replaced))
+	return le.AppendUint64(b, p.replaced)
 }
 
 func decodePromise(b []byte) (promise, error) {
@@ -40,7 +40,7 @@ func decodePromise(b []byte) (promise, error) {
 	le := binary.LittleEndian
 	p := promise{
 		State:    vsr.State{View: vsr.View(le.Uint32(b)), LogView: vsr.View(le.Uint32(b[4:])), Doubt: vsr.Op(le.Uint64(b[8:]))},
-		replaced: vsr.Op(le.Uint64(b[16:])),
+		replaced: le.Uint64(b[16:]),
 	}
 	if p.LogView > p.View {
 		return promise{}, fmt.Errorf("shard: state record has log_view %d above view %d", p.LogView, p.View)
