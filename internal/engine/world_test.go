@@ -62,8 +62,18 @@ func worldConfig() config.Config {
 // worldTails is what all partitions of a world keep in memory, in bytes.
 const worldTails = 4 << 20
 
-// open recovers a node from a disk. Errors are those of the start.
+// open recovers a node from a disk and lets it come to rest. Errors are those of the
+// start.
 func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (*world, error) {
+	w, err := start(t, d, c, seed, now)
+	if err == nil {
+		w.settle()
+	}
+	return w, err
+}
+
+// start recovers a node; none of its loops has run yet.
+func start(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (*world, error) {
 	w := &world{t: t, disk: d, rng: rand.New(rand.NewPCG(seed, 1)), now: now, patience: 4}
 	e, err := Open(d, Options{
 		Config: c, Clock: w, Random: w.rng.Uint64, Tails: worldTails, SegmentFiles: 64, UnsyncedGroups: 64,
@@ -79,7 +89,6 @@ func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (
 		return nil, err
 	}
 	w.engine = e
-	w.settle()
 	return w, nil
 }
 
