@@ -541,10 +541,10 @@ func (d *Data) core(g *dataGroup, log *replay, promised *promise) {
 	switch {
 	case promised != nil:
 		r.State = promised.State
+	case g.spec.Doubtful: // also with ops in its log: the end of the doubt is written down
+		r.Fresh, r.State.Doubt = false, vsr.DoubtAll
 	case log.head.Op > 0:
 		r.Fresh = false // it took part in the first view, which needs no record
-	case g.spec.Doubtful:
-		r.Fresh, r.State.Doubt = false, vsr.DoubtAll
 	}
 	g.group.recovered = log.rest
 	g.group.core = vsr.New(d.cfg.config(d.cfg.Cluster, g.spec.ID, g.spec.Incarnation, d.cfg.Pipeline), log.recovered(r))
