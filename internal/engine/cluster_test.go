@@ -29,6 +29,9 @@ type cluster struct {
 	data  map[vsr.MessageKind]int // of partitions
 	boot  uint64
 	cfg   config.Config
+	// restarts: a node that decides to stop is started again; stopped counts that.
+	restarts bool
+	stopped  int
 }
 
 // post is what a node sends through.
@@ -134,7 +137,13 @@ func (c *cluster) round() {
 			continue
 		}
 		if w.failed != nil {
-			c.t.Fatalf("node %d failed: %v", i, w.failed)
+			if !c.restarts {
+				c.t.Fatalf("node %d failed: %v", i, w.failed)
+			}
+			c.stopped++
+			c.kill(i)
+			c.start(i, false)
+			continue
 		}
 		for j := range w.loops {
 			w.driver(j).Tick()

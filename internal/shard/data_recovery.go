@@ -56,12 +56,13 @@ func (d *Data) recover(dir string, specs []GroupSpec, recovered *wal.Recovered, 
 			return err
 		}
 	}
-	if err := d.sweepStaging(known); err != nil {
+	staged, err := d.sweepStaging(known)
+	if err != nil {
 		return err
 	}
 	slices.SortFunc(specs, func(a, b GroupSpec) int { return int(int64(a.ID) - int64(b.ID)) })
 	for _, s := range specs {
-		if err := d.recoverGroup(dir, s, rows[s.ID], recoveredGroup(recovered, s.ID)); err != nil {
+		if err := d.recoverGroup(dir, s, rows[s.ID], recoveredGroup(recovered, s.ID), staged[s.ID]); err != nil {
 			return err
 		}
 	}
@@ -102,10 +103,12 @@ func (d *Data) unknown(dir string, id vsr.GroupID, known map[vsr.GroupID]bool, i
 	return nil
 }
 
-func (d *Data) recoverGroup(dir string, s GroupSpec, row tableRow, log wal.RecoveredGroup) error {
-	taken, err := d.finishTaking(s, &row, log)
-	if err != nil {
-		return err
+func (d *Data) recoverGroup(dir string, s GroupSpec, row tableRow, log wal.RecoveredGroup, staged bool) (err error) {
+	taken := false
+	if staged {
+		if taken, err = d.finishTaking(s, &row); err != nil {
+			return err
+		}
 	}
 	var ckpt *partition.Checkpoint
 	if row.head.Op > 0 {
@@ -119,7 +122,7 @@ func (d *Data) recoverGroup(dir string, s GroupSpec, row tableRow, log wal.Recov
 	}
 	g := d.add(s, machine, row.groupCheckpoint)
 	if taken {
-		g.saved = groupCheckpoint{} // no table has it yet
+		g.saved, g.taking.unsaved = groupCheckpoint{}, row.head.Op // no table has it yet
 		d.ckpt.wanted = true
 	}
 	r, err := replayFrom(d.log, dir, s.ID, row.head, d.cfg.Replicas, 0, func(p *vsr.Prepare) { d.apply(g, p) })

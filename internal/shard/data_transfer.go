@@ -25,10 +25,11 @@ import (
 func transferDir(shard uint32) string { return shardDir(shard) + "/transfer" }
 
 // groupTaking is a checkpoint of a peer that is being installed. Its order: what was
-// gathered is sealed; the log begins anew behind it; the segment files are made and
-// synced; the machine begins at it. From the second step on it can only go forward: a
-// start in between finds where the log begins, and finishes (finishTaking). So what was
-// gathered stays until a table has the checkpoint.
+// gathered is sealed; the log begins anew behind it, unless it holds what follows; the
+// segment files are made and synced; the machine begins at it. From the second step on it
+// can only go forward: files that the checkpoint before this one names may be gone. A
+// start in between finds what was gathered, and finishes (finishTaking). So that stays
+// until a table has the checkpoint.
 type groupTaking struct {
 	installing bool
 	ready      bool // for the files, once the group has no job under way
@@ -147,12 +148,11 @@ func (d *Data) take(g *dataGroup, o vsr.Offer, reset bool) {
 			g.group.writing++
 			d.feed.append(wal.Record{Kind: wal.KindReset, Group: g.spec.ID, Header: &k.row.head}, true, func() {
 				g.group.writing--
-				k.unsaved = o.Op
-				k.ready = true
+				k.unsaved, k.ready = o.Op, true
 				d.activate(g)
 			})
 		default:
-			k.ready = true
+			k.unsaved, k.ready = o.Op, true
 		}
 	})
 }
@@ -229,15 +229,12 @@ func (d *Data) settleTaken(g *dataGroup) {
 }
 
 // finishTaking completes, at start, the installation of a checkpoint from a peer that
-// was cut short after the log had begun anew behind it: row becomes that of the
-// checkpoint. It reports whether there was one.
-func (d *Data) finishTaking(s GroupSpec, row *tableRow, log wal.RecoveredGroup) (bool, error) {
-	if !log.HasFloor || log.Base <= row.head.Op {
-		return false, nil
-	}
+// was cut short: it is all there, is newer than the one in the table, and the log has
+// its op. row becomes that of the checkpoint. It reports whether there was one.
+func (d *Data) finishTaking(s GroupSpec, row *tableRow) (bool, error) {
 	place := stagingOf(d.cfg.Disk, transferDir(d.cfg.Shard), s.ID)
 	o, ok, err := place.sealed()
-	if err != nil || !ok || o.Op != log.Base {
+	if err != nil || !ok || o.Op <= row.head.Op {
 		return false, err
 	}
 	if id, known := d.log.Identity(s.ID, o.Op); !known || id != o.Identity {
@@ -253,18 +250,24 @@ func (d *Data) finishTaking(s GroupSpec, row *tableRow, log wal.RecoveredGroup) 
 	return true, partition.Restore(d.config(s), c, io.NewSectionReader(r, files, int64(o.Size)-files))
 }
 
-// sweepStaging removes what was gathered for groups that are not here any more.
-func (d *Data) sweepStaging(known map[vsr.GroupID]bool) error {
+// sweepStaging removes what was gathered for groups that are not here any more, and
+// tells for which ones something is left.
+func (d *Data) sweepStaging(known map[vsr.GroupID]bool) (left map[vsr.GroupID]bool, err error) {
 	names, err := namesIn(d.cfg.Disk, transferDir(d.cfg.Shard))
+	left = make(map[vsr.GroupID]bool)
 	for _, n := range names {
 		stem, _, _ := strings.Cut(n, ".")
 		id, bad := strconv.ParseUint(stem, 10, 64)
-		if bad != nil || known[vsr.GroupID(id)] {
+		if bad != nil {
+			continue
+		}
+		if known[vsr.GroupID(id)] {
+			left[vsr.GroupID(id)] = true
 			continue
 		}
 		if err := d.cfg.Disk.Remove(transferDir(d.cfg.Shard) + "/" + n); err != nil && !errors.Is(err, disk.ErrNotExist) {
-			return err
+			return nil, err
 		}
 	}
-	return err
+	return left, err
 }

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"galgo/internal/disk/memdisk"
+	"galgo/internal/vsr"
+	"galgo/internal/wire"
+)
+
+// behind is a cluster of three in which node 2 is down and has missed more of both
+// planes than the logs of the others hold.
+type behind struct {
+	*cluster
+	admin   *session
+	group   uint64
+	sent    []string
+	streams int
+}
+
+func newBehind(t *testing.T) *behind {
+	cfg := worldConfig()
+	cfg.WAL.FileSize = 8 << 10
+	b := &behind{cluster: newCluster(t, 3, cfg), streams: 1}
+	admin, group := b.begin()
+	b.createTopic(admin, "t")
+	b.admin, b.group = admin, group("t", 0)
+	b.more(3)
+	b.equal(b.group, b.sent)
+	b.kill(2)
+	b.leave()
+	return b
+}
+
+func (b *behind) more(n int) { b.sent = b.sendMany(b.group, b.sent, n) }
+
+func (b *behind) stream() {
+	b.call(b.admin, wire.OperationCreateStream, wire.CreateStreamRequest{Name: fmt.Sprint("x", b.streams)}.Append(nil))
+	b.streams++
+}
+
+// leave has the others go on and free their logs.
+func (b *behind) leave() {
+	b.t.Helper()
+	for range 10 {
+		b.more(2)
+		b.stream()
+	}
+	b.checkpoints()
+	b.more(2)
+}
+
+// caughtUp waits until node 2 has everything.
+func (b *behind) caughtUp() {
+	b.t.Helper()
+	b.equal(b.group, b.sent)
+	b.until("node 2 has the metadata", func() bool {
+		return len(slices.Collect(b.nodes[2].engine.View().Streams())) == b.streams
+	})
+}
+
+// named matches files that have all parts in their names.
+func named(parts ...string) func(string) bool {
+	return func(name string) bool {
+		return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(name, p) })
+	}
+}
+
+// What the disk refuses while a checkpoint of a peer is taken is tried again, or it
+// ends the node, which finishes at its next start. In the end everything is there.
+func TestTransferOverFaults(t *testing.T) {
+	const metadata, partition = "metadata/transfer/", "shards/0/transfer/"
+	type fault struct {
+		memdisk.Fault
+		stops int // of the node
+	}
+	faults := map[string]fault{
+		"segment not made":        {memdisk.Fault{Class: memdisk.NoSpace, Ops: memdisk.OpCreate, Match: named("groups/", ".log")}, 0},
+		"segment not written":     {memdisk.Fault{Class: memdisk.ShortWrite, Keep: 10, Match: named("groups/", ".log")}, 0},
+		"segment not cut":         {memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpTruncate, Match: named("groups/")}, 0},
+		"segment not synced":      {memdisk.Fault{Class: memdisk.SyncFailure, Match: named("groups/", ".log")}, 1},
+		"segments not in dir":     {memdisk.Fault{Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, Match: named("groups/")}, 1},
+		"log not synced":          {memdisk.Fault{Class: memdisk.SyncFailure, Match: named("shards/0/wal"), At: 2}, 1},
+		"snapshot not named":      {memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpRename, Match: named(metadata, ".part")}, 0},
+		"name not synced":         {memdisk.Fault{Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, Match: named("metadata/snapshot")}, 1},
+		"superblock not written":  {memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpCreate, Match: named("superblock"), Times: 5}, 0},
+		"superblock not synced":   {memdisk.Fault{Class: memdisk.SyncFailure, Match: named("superblock")}, 0},
+		"checkpoint not written":  {memdisk.Fault{Class: memdisk.NoSpace, Match: named(".ckpt"), Times: 3}, 0},
+		"log of metadata refused": {memdisk.Fault{Class: memdisk.SyncFailure, Match: named("metadata/wal"), At: 2}, 1},
+	}
+	for plane, dir := range map[string]string{"metadata": metadata, "partition": partition} {
+		for name, f := range map[string]memdisk.Fault{
+			"no directory":       {Class: memdisk.NoSpace, Ops: memdisk.OpMkdirAll, Match: named(strings.TrimSuffix(dir, "/"))},
+			"offer not made":     {Class: memdisk.NoSpace, Ops: memdisk.OpCreate, Match: named(dir, ".offer"), Times: 2},
+			"offer not written":  {Class: memdisk.NoSpace, Ops: memdisk.OpWrite, Match: named(dir, ".offer")},
+			"offer not synced":   {Class: memdisk.SyncFailure, Match: named(dir, ".offer")},
+			"offer not renamed":  {Class: memdisk.Fail, Ops: memdisk.OpRename, Match: named(dir, ".offer")},
+			"offer not in dir":   {Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, Match: named(strings.TrimSuffix(dir, "/"))},
+			"part not made":      {Class: memdisk.NoSpace, Ops: memdisk.OpCreate, Match: named(dir, ".part"), Times: 2},
+			"part not opened":    {Class: memdisk.Fail, Ops: memdisk.OpOpen, Match: named(dir, ".part"), Times: 2},
+			"piece not written":  {Class: memdisk.NoSpace, Ops: memdisk.OpWrite, Match: named(dir, ".part"), Keep: 100, Times: 3},
+			"piece lost":         {Class: memdisk.LostWrite, Match: named(dir, ".part")},
+			"part not read":      {Class: memdisk.Fail, Ops: memdisk.OpRead, Match: named(dir, ".part")},
+			"part not read late": {Class: memdisk.Fail, Ops: memdisk.OpRead, Match: named(dir, ".part"), At: 2},
+			"part not sized":     {Class: memdisk.Fail, Ops: memdisk.OpSize, Match: named(dir, ".part")},
+			"part not synced":    {Class: memdisk.SyncFailure, Match: named(dir, ".part")},
+		} {
+			faults[plane+", "+name] = fault{f, 0}
+		}
+	}
+	for name, f := range faults {
+		t.Run(name, func(t *testing.T) {
+			b := newBehind(t)
+			b.start(2, false)
+			b.disks[2].Inject(f.Fault)
+			b.restarts = true
+			disk := b.disks[2]
+			b.caughtUp()
+			if disk.Fired() == 0 || b.stopped != f.stops {
+				t.Errorf("the fault came %d times, the node stopped %d times, want %d", disk.Fired(), b.stopped, f.stops)
+			}
+			if b.kinds[vsr.MessageChunk] == 0 || b.data[vsr.MessageChunk] == 0 {
+				t.Error("no checkpoint was sent")
+			}
+			b.kill(2)
+			b.start(2, false)
+			b.caughtUp()
+		})
+	}
+}
+
+// What was taken and is in no table yet is not thrown away for the next offer, also
+// when the node was started in between: there is nothing else to start from.
+func TestNextTransferWaitsForTheTable(t *testing.T) {
+	b := newBehind(t)
+	b.disks[2].Inject(memdisk.Fault{Class: memdisk.NoSpace, Ops: memdisk.OpCreate, Match: named("groups/"), Times: memdisk.Forever})
+	b.start(2, false)
+	b.until("the files are refused", func() bool { return b.disks[2].Fired() > 0 })
+	b.kill(2)
+	b.disks[2].Inject(memdisk.Fault{Class: memdisk.NoSpace, Ops: memdisk.OpCreate, Match: named(".ckpt"), Times: memdisk.Forever})
+	b.lost = func(m vsr.Message) bool { return m.From == 2 || m.To == 2 }
+	b.start(2, false)
+	b.leave()
+	asked := false
+	b.lost = func(m vsr.Message) bool {
+		asked = asked || m.From == 2 && m.Kind == vsr.MessageRequestOffer && uint64(m.Group) == b.group
+		return m.Kind == vsr.MessageChunk
+	}
+	b.until("the node asks for the next", func() bool { return asked })
+	for range 10 {
+		b.round() // it has the offer, and of the checkpoint nothing
+	}
+	b.kill(2)
+	b.lost = func(vsr.Message) bool { return false }
+	b.start(2, false)
+	b.caughtUp()
+}
+
