@@ -115,20 +115,30 @@ func (m *Metadata) install() {
 func (m *Metadata) nameTaken() {
 	k := &m.taking
 	m.courier.run(func() error { return nameStaged(m.cfg, m.courier.place, k.offer) }, func(err error) {
-		if err != nil {
+		switch {
+		case errors.Is(err, errNameUnsynced):
+			m.cfg.Fail(err)
+		case err != nil:
 			m.courier.again("the snapshot from a peer did not get its name", err, m.nameTaken)
-			return
+		default:
+			m.pairTaken()
 		}
-		m.pairTaken()
 	})
 }
 
-// nameStaged renames what was gathered; it may find that done.
+// errNameUnsynced: a file may or may not keep its new name. No second sync would prove
+// that it does; the next start finds out.
+var errNameUnsynced = errors.New("shard: the name of a snapshot from a peer was not synced; start the node again")
+
+// nameStaged renames what was gathered, durably.
 func nameStaged(cfg MetadataConfig, place staging, o vsr.Offer) error {
 	if err := cfg.Disk.Rename(place.partName(), snapshotsOf(cfg.Disk).Name(uint64(o.Op))); err != nil {
 		return err
 	}
-	return errors.Join(cfg.Disk.SyncDir(metadataSnapshotDir), cfg.Disk.SyncDir(metadataStagingDir))
+	if err := errors.Join(cfg.Disk.SyncDir(metadataSnapshotDir), cfg.Disk.SyncDir(metadataStagingDir)); err != nil {
+		return fmt.Errorf("%w: %w", errNameUnsynced, err)
+	}
+	return nil
 }
 
 func (m *Metadata) pairTaken() {
