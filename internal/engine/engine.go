@@ -47,6 +47,7 @@ type Engine struct {
 	stats  sync.Map // group id -> *partition.Stats
 	files  *partition.Files
 
+	replica uint8
 	durable bool // partition.durability: what a topic gets that does not say
 	roster  wire.ClusterMetadata
 	host    func() wire.Stats
@@ -260,8 +261,11 @@ func (e *Engine) Offset(group uint64, kind galgo.ConsumerKind, key uint32, done 
 }
 
 // Deliver hands a message of another replica to the group that it is for, on the
-// loop that owns it.
+// loop that owns it. One that is for another replica is dropped.
 func (e *Engine) Deliver(m vsr.Message) {
+	if m.To != e.replica {
+		return
+	}
 	if m.Group == vsr.MetadataGroup {
 		e.metaLoop.Post(func() { e.meta.Deliver(m) })
 		return

@@ -80,7 +80,7 @@ func Open(d disk.Disk, o Options) (*Engine, error) {
 	if err := shard.Format(d, format); err != nil {
 		return nil, err
 	}
-	e := &Engine{durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles)}
+	e := &Engine{replica: o.Replica, durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles)}
 	if err := e.openMetadata(d, cluster, o); err != nil {
 		return nil, err
 	}
