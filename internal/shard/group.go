@@ -244,11 +244,12 @@ func (g *group[R]) read(r vsr.Read) {
 
 // readFor finds the prepare, or as many headers below it as there are, for a peer.
 func readFor(log *wal.Log, group vsr.GroupID, r vsr.Read) ([]*vsr.Prepare, error) {
+	first := log.First(group) // before the next: the loop may free ops meanwhile
 	if id, ok := log.Identity(group, r.Op); !ok || id != r.Identity {
 		return nil, nil
 	}
 	if r.Low == 0 {
-		if r.Op < log.First(group) {
+		if r.Op < first {
 			return nil, nil // its header is there, as the commit point
 		}
 		p, err := log.Read(group, r.Op)
@@ -257,7 +258,7 @@ func readFor(log *wal.Log, group vsr.GroupID, r vsr.Read) ([]*vsr.Prepare, error
 		}
 		return []*vsr.Prepare{&p}, nil
 	}
-	low := max(r.Low, log.First(group))
+	low := max(r.Low, first)
 	found := make([]*vsr.Prepare, 0, r.Op+1-low)
 	for op := low; op <= r.Op; op++ {
 		h, err := log.Header(group, op)
