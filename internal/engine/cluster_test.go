@@ -105,33 +105,43 @@ func (c *cluster) bury(i int) {
 
 // round passes one tick everywhere, after everything that can happen without has.
 func (c *cluster) round() {
-	for busy := true; busy; {
-		busy = false
-		for i, w := range c.nodes {
-			if w != nil && w.failed == nil {
-				busy = w.step() || busy
-			}
-			c.bury(i)
+	for c.pass() {
+	}
+	c.tick()
+}
+
+// pass has each node do a step, and then takes around what they have to say. It
+// reports whether anything happened.
+func (c *cluster) pass() (busy bool) {
+	for i, w := range c.nodes {
+		if w != nil && w.failed == nil {
+			busy = w.step() || busy
 		}
-		mail := c.mail
-		c.mail = nil
-		for _, m := range mail {
-			if w := c.nodes[m.To]; w != nil && !c.lost(m) {
-				head, body := vsr.AppendFrame(nil, &m)
-				got, err := vsr.DecodeFrame(append(head, body...))
-				if err != nil {
-					c.t.Fatal(err)
-				}
-				if m.Group == vsr.MetadataGroup {
-					c.kinds[m.Kind]++
-				} else {
-					c.data[m.Kind]++
-				}
-				w.engine.Deliver(got)
-				busy = true
+		c.bury(i)
+	}
+	mail := c.mail
+	c.mail = nil
+	for _, m := range mail {
+		if w := c.nodes[m.To]; w != nil && !c.lost(m) {
+			head, body := vsr.AppendFrame(nil, &m)
+			got, err := vsr.DecodeFrame(append(head, body...))
+			if err != nil {
+				c.t.Fatal(err)
 			}
+			if m.Group == vsr.MetadataGroup {
+				c.kinds[m.Kind]++
+			} else {
+				c.data[m.Kind]++
+			}
+			w.engine.Deliver(got)
+			busy = true
 		}
 	}
+	return busy
+}
+
+// tick passes one unit of time everywhere.
+func (c *cluster) tick() {
 	for i, w := range c.nodes {
 		if w == nil {
 			continue

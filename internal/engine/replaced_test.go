@@ -43,7 +43,9 @@ func TestReplacedNodeStaysInDoubtOverACrash(t *testing.T) {
 	c.equal(g, want)
 	victim := int(c.status(0, g).State.View+1) % 3
 	c.lose(victim)
-	c.lost = func(m vsr.Message) bool { return m.Kind == vsr.MessageRepairPrepare && uint64(m.Group) == g && m.Op > 3 }
+	c.lost = func(m vsr.Message) bool {
+		return m.Kind == vsr.MessageRepairPrepare && uint64(m.Group) == g && m.Op > 3
+	}
 	c.start(victim, true)
 	c.until("the replaced node has a part of the log", func() bool { return c.status(victim, g).Head == 3 })
 	c.until("and has it on its disk", func() bool { return !c.nodes[victim].step() })

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"galgo/internal/disk/memdisk"
+	"galgo/internal/edge"
+	"galgo/internal/shard"
 	"galgo/internal/vsr"
 	"galgo/internal/wire"
 )
@@ -159,3 +161,112 @@ func TestNextTransferWaitsForTheTable(t *testing.T) {
 	b.caughtUp()
 }
 
+// Who asked for a purge is answered also where the purge comes with a checkpoint of a
+// peer, and nothing else ever happens in the partition.
+func TestPurgeThatComesWithACheckpoint(t *testing.T) {
+	c := newCluster(t, 3, worldConfig())
+	admin, group := c.begin()
+	c.createTopic(admin, "t")
+	g := group("t", 0)
+	want := c.sendMany(g, nil, 3)
+	c.equal(g, want)
+	c.until("node 0 leads the metadata", func() bool { return c.status(0, 0).Primary })
+	c.lost = func(m vsr.Message) bool { return uint64(m.Group) == g && m.To == 0 }
+	answered := false
+	admin.request++
+	c.nodes[0].engine.Metadata(edge.MetadataRequest{
+		Operation: wire.OperationPurgeTopic, Client: admin.id, Session: admin.epoch, Request: admin.request, Body: topicBody("t"),
+	}, func(r edge.MetadataReply) { answered = r.Outcome == edge.OutcomeReply })
+	c.until("the others have purged", func() bool {
+		f, ok := c.nodes[1].engine.Stats(g)
+		return ok && f.Messages == 0
+	})
+	c.checkpoints()
+	if answered {
+		t.Fatal("answered before it is done here")
+	}
+	c.lost = func(vsr.Message) bool { return false }
+	c.until("the purge is answered", func() bool { return answered })
+	if c.data[vsr.MessageChunk] == 0 {
+		t.Error("no checkpoint was sent")
+	}
+	c.equal(g, nil)
+}
+
+// A message that reaches the wrong replica is dropped before a core sees it.
+func TestMessagesForAnotherReplicaAreDropped(t *testing.T) {
+	c := newCluster(t, 3, worldConfig())
+	admin, group := c.begin()
+	c.createTopic(admin, "t")
+	g := group("t", 0)
+	c.sendMany(g, nil, 1)
+	for _, id := range []uint64{0, g} {
+		before := c.status(1, id)
+		m := vsr.Message{Kind: vsr.MessageStartViewChange, From: 2, To: 0, Group: vsr.GroupID(id), Incarnation: before.Incarnation, Boot: 1 << 40, View: before.State.View + 7}
+		c.nodes[1].engine.Deliver(m)
+		for c.nodes[1].step() {
+		}
+		if after := c.status(1, id); after.State != before.State {
+			t.Errorf("group %d went from %+v to %+v", id, before.State, after.State)
+		}
+		m.To = 1
+		c.nodes[1].engine.Deliver(m)
+		for c.nodes[1].step() {
+		}
+		if after := c.status(1, id); after.State.View != m.View {
+			t.Errorf("group %d did not take its own message: %+v", id, after.State)
+		}
+	}
+}
+
+// A group is removed while its node takes a checkpoint of it, at each step of that:
+// nothing of it stays, neither files nor what was gathered.
+func TestGroupRemovedDuringATransfer(t *testing.T) {
+	for step := 0; ; step++ {
+		b := newBehind(t)
+		u := func() uint64 { return b.nodes[0].group("s", "u", 0) }
+		b.createTopic(b.admin, "u")
+		b.until("there is another topic", func() bool { return u() != 0 })
+		b.start(2, false)
+		begun := func() bool { return b.disks[2].Bytes(fmt.Sprintf("shards/0/transfer/%020d.offer", b.group)) != nil }
+		for n := 0; !begun(); n++ {
+			if !b.pass() {
+				b.tick()
+			}
+			if n > 10*roundsMax {
+				t.Fatal("the transfer does not begin")
+			}
+		}
+		for range step {
+			b.pass()
+		}
+		ended := !begun()
+		e := b.nodes[2].engine // it removes the group now, the others when the metadata says so
+		e.onData(b.group, func(d *shard.Data) { e.remove(d, vsr.GroupID(b.group), func() {}) }, func() {})
+		b.call(b.admin, wire.OperationDeleteTopic, topicBody("t"))
+		b.until("the group is gone on node 2", func() bool {
+			_, there := b.nodes[2].engine.Stats(b.group)
+			return !there
+		})
+		for range 20 {
+			b.round()
+		}
+		for _, name := range b.disks[2].Names() {
+			if strings.Contains(name, fmt.Sprintf("%020d", b.group)) && (strings.HasPrefix(name, "groups/") || strings.HasPrefix(name, "shards/0/transfer/")) {
+				t.Errorf("step %d: %s is still there", step, name)
+			}
+		}
+		b.send(u(), "still served")
+		b.equal(u(), []string{"still served"})
+		b.kill(2)
+		b.start(2, false)
+		b.equal(u(), []string{"still served"})
+		if ended || t.Failed() {
+			t.Logf("%d steps", step)
+			return
+		}
+		if step > 500 {
+			t.Fatal("the transfer does not end")
+		}
+	}
+}

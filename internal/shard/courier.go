@@ -29,6 +29,7 @@ type courier struct {
 
 	offered vsr.Offer // last, and what it is made of
 	parts   parts
+	taken   bool // something may have been gathered
 }
 
 func (c *courier) do(t vsr.Transfer) {
@@ -127,6 +128,7 @@ func (c *courier) begin(o vsr.Offer) {
 		return
 	}
 	var stored uint64
+	c.taken = true
 	c.run(func() (err error) {
 		stored, err = c.place.begin(o)
 		return err
@@ -171,6 +173,18 @@ func (c *courier) seal(o vsr.Offer, reset bool) {
 
 // gathered makes readable what was gathered.
 func (c *courier) gathered(o vsr.Offer) *partsReader { return c.place.open(o) }
+
+// forget removes what was gathered for a group that is gone.
+func (c *courier) forget() {
+	if !c.taken {
+		return
+	}
+	c.exec.Go(LaneTransfer, c.place.discard, func(err error) {
+		if err != nil {
+			c.note("what a peer sent was not removed; the next start removes it", "group", c.place.name, "err", err)
+		}
+	})
+}
 
 // refuse throws away what was gathered: nothing was changed yet.
 func (c *courier) refuse(o vsr.Offer, why error) {

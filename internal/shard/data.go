@@ -507,6 +507,7 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 	d.countUnsynced(g, false)
 	d.forget(g)
 	d.removeFiles(g)
+	g.courier.forget()
 	done()
 }
 

@@ -121,6 +121,7 @@ func (d *Data) recoverGroup(dir string, s GroupSpec, row tableRow, log wal.Recov
 		return err
 	}
 	g := d.add(s, machine, row.groupCheckpoint)
+	g.courier.taken = staged
 	if taken {
 		g.saved, g.taking.unsaved = groupCheckpoint{}, row.head.Op // no table has it yet
 		d.ckpt.wanted = true

@@ -114,7 +114,7 @@ func decodeTaken(r io.ReaderAt, s GroupSpec, o vsr.Offer) (row tableRow, c *part
 		return bad("%v", err)
 	case len(rows) != 1 || rows[0].id != s.ID || rows[0].incarnation != s.Incarnation:
 		return bad("it is of another group")
-	case rows[0].head.Op != o.Op || rows[0].head.Identity != o.Identity:
+	case !covers(&rows[0].head, o):
 		return bad("it covers op %d, %v", rows[0].head.Op, rows[0].head.Identity)
 	}
 	if c, err = partition.DecodeCheckpoint(rows[0].blob); err != nil {
@@ -213,6 +213,7 @@ func (d *Data) becomeTaken(g *dataGroup, machine *partition.Machine) {
 	d.ckpt.wanted = true
 	g.group.skip(k.offer.Op, k.reset)
 	g.courier.installed(k.offer)
+	g.settlePurges(false)
 }
 
 // settleTaken lets go of what was gathered once a table has it.

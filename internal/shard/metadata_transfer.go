@@ -39,7 +39,11 @@ func (m *Metadata) newCourier() courier {
 
 // newestSnapshot finds what a peer can be given, making one if there is none above op.
 func (m *Metadata) newestSnapshot(above vsr.Op, done func(vsr.Header, parts)) {
-	m.Checkpoint(func(error) {
+	checkpoint := m.Checkpoint
+	if m.ckpt.op > above {
+		checkpoint = func(done func(error)) { done(nil) } // a new one would be another offer
+	}
+	checkpoint(func(error) {
 		var head vsr.Header
 		var found parts
 		m.cfg.Executor.Go(LaneCheckpoint, func() error {
@@ -93,7 +97,7 @@ func (m *Metadata) install() {
 		}
 		k.sum = s.Sum
 		k.machine, k.head, err = decodeMetadataSnapshot(s)
-		if err == nil && (k.head.Op != k.offer.Op || k.head.Identity != k.offer.Identity) {
+		if err == nil && !covers(&k.head, k.offer) {
 			err = fmt.Errorf("%w: it covers op %d, %v", errStaged, k.head.Op, k.head.Identity)
 		}
 		return err

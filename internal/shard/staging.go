@@ -172,6 +172,11 @@ func (s staging) discard() error {
 	return nil
 }
 
+// covers reports whether a checkpoint up to this prepare is the one of the offer.
+func covers(head *vsr.Header, o vsr.Offer) bool {
+	return head.Op == o.Op && head.Identity == o.Identity && head.Timestamp == o.Timestamp
+}
+
 // sumOf is the checksum of the first size bytes.
 func sumOf(r io.ReaderAt, size uint64) (sum [16]byte, err error) {
 	h := xxh3.New()

@@ -529,3 +529,25 @@ func TestInstallWaitsForItsPlace(t *testing.T) {
 		t.Fatalf("truncates to %v at %+v; want to 0, where the logs meet", ready.Truncate, c.View())
 	}
 }
+
+// Of the newer views that are seen in use the highest is asked for.
+func TestHighestViewIsAskedFor(t *testing.T) {
+	c := fresh(2, 3)
+	for _, step := range []struct {
+		view View
+		asks bool
+	}{{4, true}, {3, false}, {4, false}, {7, true}, {6, false}} {
+		c.Step(Message{Kind: MessageCommit, From: uint8(step.view % 3), To: 2, Group: 7, Incarnation: 3, Boot: 1, View: step.view, Beat: 1})
+		if step.view%3 == 2 {
+			t.Fatal("the replica itself would lead that view")
+		}
+		asked := false
+		r := c.Ready()
+		for _, m := range r.Send {
+			asked = asked || m.Kind == MessageRequestStartView && m.To == uint8(step.view%3)
+		}
+		if asked != step.asks || c.View().View != 0 {
+			t.Errorf("a heartbeat of view %d: asked %v, want %v; in view %d", step.view, asked, step.asks, c.View().View)
+		}
+	}
+}

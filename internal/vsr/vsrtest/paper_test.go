@@ -1,6 +1,7 @@
 package vsrtest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -313,4 +314,28 @@ func TestLogsAreEqualByteForByte(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The deepest pipeline there may be is inherited whole: a vote describes all of it, and
+// the new primary has room for nothing else until it commits.
+func TestDeepestPipelineIsInherited(t *testing.T) {
+	var s Script
+	var ops []string
+	for i := range vsr.PipelineCeiling {
+		ops = append(ops, fmt.Sprint("op", i+1))
+	}
+	seen := playAll(t, &s, fmt.Sprintf(`new n=3 pipeline=%d
+		propose 0 %s
+		propose 0 more
+		deliver to=1
+		crash 0
+		deliver drop
+		tick 30
+		deliver
+		deliver
+		deliver
+		deliver
+		settle
+		show 1`, vsr.PipelineCeiling, strings.Join(ops, " ")))
+	wantSeen(t, seen, "more: vsr: too many operations are waiting", "1 primary view=1 log_view=1 commit=127/127 head=127")
 }
