@@ -14,6 +14,9 @@ const PipelineCeiling = 127
 // the numbers behind it are for counting on.
 const viewMax View = math.MaxUint32 / 2
 
+// spareMax bounds the room that a Ready which was given back keeps, in elements.
+const spareMax = 2 * windowMax
+
 // windowMax bounds the ops between a backup's commit point and its head.
 const windowMax = 2 * PipelineCeiling
 
@@ -169,6 +172,7 @@ type Core struct {
 	acking bool // the primary is to be told what is held
 	reads  int  // Read handed out and not answered
 	out    Ready
+	spare  Ready // empty, with the slices of one that was performed
 }
 
 // peer is what a replica remembers of another (of itself: nothing).
@@ -250,25 +254,30 @@ func (c *Core) Ready() Ready {
 		s := c.state()
 		c.out.Persist = &s
 	}
+	if c.out.Empty() {
+		return Ready{}
+	}
 	r := c.out
-	c.out = Ready{}
+	c.out, c.spare = c.spare, Ready{}
 	return r
 }
 
-// Reuse gives back the slices of a Ready that was performed, so that the next one need
+// Reuse gives back the slices of a Ready that was performed, so that a later one need
 // not be allocated. The host may not look at them any more; what they pointed to it may.
 func (c *Core) Reuse(r *Ready) {
-	c.out.Append = reuse(c.out.Append, r.Append)
-	c.out.Send = reuse(c.out.Send, r.Send)
-	c.out.Commit = reuse(c.out.Commit, r.Commit)
+	if r.Empty() {
+		return
+	}
+	c.spare = Ready{Append: emptied(r.Append), Send: emptied(r.Send), Commit: emptied(r.Commit)}
 }
 
-func reuse[T any](have, given []T) []T {
-	if have != nil || cap(given) == 0 {
-		return have
+// emptied keeps the room of a slice, unless a burst left more than is worth keeping.
+func emptied[T any](s []T) []T {
+	if cap(s) > spareMax {
+		return nil
 	}
-	clear(given)
-	return given[:0]
+	clear(s)
+	return s[:0]
 }
 
 // assert checks what must hold between inputs. It is on in production: a crash
@@ -321,7 +330,7 @@ func (c *Core) needsPersist() bool { return c.state() != c.durable }
 // holds that view, so that no replica acts for others in a view it could forget
 // (promise P2); until then it is dropped, and announce says it. A question shows
 // the view that is durable.
-func (c *Core) send(m Message) {
+func (c *Core) send(m *Message) {
 	m.From, m.Group, m.Incarnation, m.Boot = c.cfg.Replica, c.cfg.Group, c.cfg.Incarnation, c.cfg.Boot
 	m.View, m.LogView = c.durable.View, c.durable.LogView
 	if m.Kind.gated() && c.needsPersist() {
@@ -330,12 +339,12 @@ func (c *Core) send(m Message) {
 	if m.Kind != MessageDoViewChange { // a vote names what its own log shows
 		m.Commit = c.commitMax
 	}
-	c.out.Send = append(c.out.Send, m)
+	c.out.Send = append(c.out.Send, *m)
 }
 
 // broadcast sends to all others at once, so that latency is that of the slower
 // needed one and not the sum of a chain.
-func (c *Core) broadcast(m Message) {
+func (c *Core) broadcast(m *Message) {
 	for i := range c.cfg.Replicas {
 		if uint8(i) != c.cfg.Replica {
 			m.To = uint8(i)
@@ -358,41 +367,41 @@ func (c *Core) Step(m Message) {
 	}
 	switch m.Kind {
 	case MessageSuspect:
-		c.onSuspect(m)
+		c.onSuspect(&m)
 	case MessagePrepare:
-		c.onPrepare(m)
+		c.onPrepare(&m)
 	case MessagePrepareOk:
-		c.onPrepareOk(m)
+		c.onPrepareOk(&m)
 	case MessageCommit:
-		c.onCommit(m)
+		c.onCommit(&m)
 	case MessageStartViewChange:
-		c.onStartViewChange(m)
+		c.onStartViewChange(&m)
 	case MessageDoViewChange:
-		c.onDoViewChange(m)
+		c.onDoViewChange(&m)
 	case MessageStartView:
-		c.onStartView(m)
+		c.onStartView(&m)
 	case MessagePresentView:
-		c.onPresentView(m)
+		c.onPresentView(&m)
 	case MessageRequestStartView:
-		c.onRequestStartView(m)
+		c.onRequestStartView(&m)
 	case MessageRequestPrepares:
-		c.onRequestPrepares(m)
+		c.onRequestPrepares(&m)
 	case MessageRepairPrepare:
-		c.onRepairPrepare(m)
+		c.onRepairPrepare(&m)
 	case MessageRequestHeaders:
-		c.onRequestHeaders(m)
+		c.onRequestHeaders(&m)
 	case MessageHeaders:
-		c.onHeaders(m)
+		c.onHeaders(&m)
 	case MessageGone:
-		c.onGone(m)
+		c.onGone(&m)
 	case MessageRequestOffer:
-		c.onRequestOffer(m)
+		c.onRequestOffer(&m)
 	case MessageOffer:
-		c.onOffer(m)
+		c.onOffer(&m)
 	case MessageRequestChunk:
-		c.onRequestChunk(m)
+		c.onRequestChunk(&m)
 	case MessageChunk:
-		c.onChunk(m)
+		c.onChunk(&m)
 	}
 }
 

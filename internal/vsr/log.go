@@ -1,6 +1,9 @@
 package vsr
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // log is the part of the group's log that is not applied yet, and what is known
 // of it on this disk. Everything below base is the host's.
@@ -17,23 +20,23 @@ type log struct {
 
 	entries []entry
 	array   []entry // entries lie in it, behind those that were applied
-	flights []flight
+	dead    []flight
 }
 
 // entry is an op between its arrival and its application.
 type entry struct {
 	prepare *Prepare // nil if it was in the log at start
-	header  Header
-	acks    uint32 // bit i: replica i holds exactly this identity durably
+	header  *Header  // that of the prepare, if there is one
+	acks    uint32   // bit i: replica i holds exactly this identity durably
+	flying  bool     // it was handed out, and its completion has not come
 }
 
-// flight is an append that was handed out and not acknowledged. A truncation
-// makes it dead: an op that is cut and appended again needs the second
-// completion, not the first, though both name the same identity.
+// flight is an append that is not complete and whose entry is gone. An op that is
+// cut and appended again needs the second completion, not the first, though both
+// name the same identity.
 type flight struct {
 	op       Op
 	identity Identity
-	dead     bool
 }
 
 func newLog(r Recovered, self uint32) log {
@@ -41,8 +44,9 @@ func newLog(r Recovered, self uint32) log {
 		base: r.Commit, baseIdentity: r.HeadIdentity, held: r.Head, head: r.Head,
 		headIdentity: r.HeadIdentity, timestamp: r.HeadTimestamp,
 	}
-	for _, h := range r.Suffix {
-		l.entries = append(l.entries, entry{header: h, acks: self})
+	for i := range r.Suffix {
+		h := r.Suffix[i]
+		l.entries = append(l.entries, entry{header: &h, acks: self})
 		l.timestamp = max(l.timestamp, h.Timestamp)
 	}
 	if len(r.Suffix) > 0 {
@@ -74,7 +78,7 @@ func (l *log) identity(op Op) (Identity, bool) {
 func (l *log) headers(low, high Op) []Header {
 	headers := make([]Header, 0, high+1-low)
 	for op := low; op <= high; op++ {
-		headers = append(headers, l.entry(op).header)
+		headers = append(headers, *l.entry(op).header)
 	}
 	return headers
 }
@@ -85,8 +89,7 @@ func (l *log) push(p *Prepare) {
 		panic(fmt.Sprintf("vsr: group %d: op %d with parent %v does not follow op %d, %v", p.Group, p.Op, p.Parent, l.head, l.headIdentity))
 	}
 	l.head, l.headIdentity, l.timestamp = p.Op, p.Identity, max(l.timestamp, p.Timestamp)
-	l.add(entry{prepare: p, header: p.Header})
-	l.flights = append(l.flights, flight{op: p.Op, identity: p.Identity})
+	l.add(entry{prepare: p, header: &p.Header, flying: true})
 }
 
 // add puts an entry at the end. What was applied leaves room at the front of the
@@ -107,28 +110,28 @@ func (l *log) add(e entry) {
 // done takes the completion of an append and reports whether the entry at op is
 // on this disk now.
 func (l *log) done(op Op, id Identity, self uint32) bool {
-	for i := range l.flights {
-		if f := l.flights[i]; f.op == op && f.identity == id {
-			l.land(i)
-			if f.dead {
-				return false
-			}
-			if e := l.entry(op); e != nil {
-				e.acks |= self
-			}
-			return true
-		}
+	if i := slices.Index(l.dead, flight{op, id}); i >= 0 {
+		l.dead = slices.Delete(l.dead, i, i+1)
+		return false
 	}
-	return false
+	e := l.entry(op)
+	if e == nil || !e.flying || e.header.Identity != id {
+		return false
+	}
+	e.flying = false
+	e.acks |= self
+	return true
 }
 
-// land removes a flight. As a rule they complete in order.
-func (l *log) land(i int) {
-	if i > 0 {
-		l.flights = append(l.flights[:i], l.flights[i+1:]...)
-		return
+// drop forgets the entries from i on. What is in flight of them is dead.
+func (l *log) drop(i int) {
+	for _, e := range l.entries[i:] {
+		if e.flying {
+			l.dead = append(l.dead, flight{e.header.Op, e.header.Identity})
+		}
 	}
-	l.flights = l.flights[1:]
+	clear(l.entries[i:])
+	l.entries = l.entries[:i]
 }
 
 // settle moves held over every op that this disk has.
@@ -141,12 +144,8 @@ func (l *log) settle(self uint32) {
 // cut drops everything above op.
 func (l *log) cut(op Op) {
 	l.headIdentity, _ = l.identity(op)
-	clear(l.entries[op-l.base:])
-	l.entries = l.entries[:op-l.base]
+	l.drop(int(op - l.base))
 	l.head, l.held = op, min(l.held, op)
-	for i := range l.flights {
-		l.flights[i].dead = l.flights[i].dead || l.flights[i].op > op
-	}
 }
 
 // applied moves the base up to op.
@@ -160,11 +159,7 @@ func (l *log) applied(op Op) {
 
 // reset begins the log anew behind a checkpoint.
 func (l *log) reset(o Offer) {
-	clear(l.entries)
-	l.entries = l.entries[:0]
-	for i := range l.flights {
-		l.flights[i].dead = true
-	}
+	l.drop(0)
 	l.base, l.held, l.head = o.Op, o.Op, o.Op
 	l.baseIdentity, l.headIdentity, l.timestamp = o.Identity, o.Identity, max(l.timestamp, o.Timestamp)
 }

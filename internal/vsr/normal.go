@@ -52,14 +52,14 @@ func (c *Core) Propose(r Request) (Op, Identity, error) {
 	p.Seal()
 	c.append(p)
 	c.verified = p.Op
-	c.broadcast(Message{Kind: MessagePrepare, Op: p.Op, Identity: p.Identity, Prepare: p})
+	c.broadcast(&Message{Kind: MessagePrepare, Op: p.Op, Identity: p.Identity, Prepare: p})
 	return p.Op, p.Identity, nil
 }
 
 // fromPrimary reports whether a message of the normal case is from the primary
 // of this replica's view, and that view is running here. A newer view is asked
 // for; an older primary is told.
-func (c *Core) fromPrimary(m Message) bool {
+func (c *Core) fromPrimary(m *Message) bool {
 	switch {
 	case m.View > c.view:
 		c.observe(m)
@@ -79,7 +79,7 @@ func (c *Core) mine(p *Prepare) bool {
 // onPrepare appends the next op of the primary (§4.1 step 4) if its parent is
 // the head (O-13). One that is in the log already is acknowledged again if this
 // disk holds it; one that leaves a gap is kept for when repair has closed it.
-func (c *Core) onPrepare(m Message) {
+func (c *Core) onPrepare(m *Message) {
 	if !c.fromPrimary(m) || !c.mine(m.Prepare) {
 		return
 	}
@@ -150,13 +150,13 @@ func (c *Core) sayAck() {
 	if !ok {
 		panic(fmt.Sprintf("vsr: group %d: held op %d is below commit_min %d", c.cfg.Group, c.log.held, c.log.base))
 	}
-	c.send(Message{Kind: MessagePrepareOk, To: c.Primary(), Op: c.log.held, Identity: id})
+	c.send(&Message{Kind: MessagePrepareOk, To: c.Primary(), Op: c.log.held, Identity: id})
 }
 
 // onPrepareOk counts a backup that holds the op (§4.1 step 5), and with it all
 // before: the parent chain makes them the same. What an earlier life of the
 // backup acknowledged does not come here (O-7, Core.knows).
-func (c *Core) onPrepareOk(m Message) {
+func (c *Core) onPrepareOk(m *Message) {
 	if m.View != c.view || !c.leads() {
 		return
 	}
@@ -173,7 +173,7 @@ func (c *Core) onPrepareOk(m Message) {
 // onCommit takes the heartbeat of the primary: its commit point (§4.1 step 7)
 // and its head. Only one that is newer than the last one proves that the
 // primary lives: a repeated one must not put an election off.
-func (c *Core) onCommit(m Message) {
+func (c *Core) onCommit(m *Message) {
 	if !c.fromPrimary(m) {
 		return
 	}
@@ -246,7 +246,7 @@ func (c *Core) retransmit() {
 		}
 		for r := range c.cfg.Replicas {
 			if e.acks&(1<<r) == 0 && uint8(r) != c.cfg.Replica && c.peers[r].installed {
-				c.send(Message{Kind: MessagePrepare, To: uint8(r), Op: e.header.Op, Identity: e.header.Identity, Prepare: e.prepare})
+				c.send(&Message{Kind: MessagePrepare, To: uint8(r), Op: e.header.Op, Identity: e.header.Identity, Prepare: e.prepare})
 			}
 		}
 	}

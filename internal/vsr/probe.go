@@ -19,7 +19,8 @@ func (c *Core) tickProbe() {
 	}
 	c.clocks.probe = c.timing.ProbeTicks
 	c.clocks.probes++
-	c.broadcast(c.question())
+	q := c.question()
+	c.broadcast(&q)
 }
 
 // question asks for the present view. It promises nothing, so it shows the view
@@ -30,7 +31,7 @@ func (c *Core) question() Message {
 
 // observe learns from a message of the normal case that a newer view runs, and
 // asks its sender for it, now and then.
-func (c *Core) observe(m Message) {
+func (c *Core) observe(m *Message) {
 	if m.View <= c.election.observed && c.clocks.probe > 0 {
 		return
 	}
@@ -39,7 +40,7 @@ func (c *Core) observe(m Message) {
 	q := c.question()
 	q.To = c.primaryOf(m.View)
 	if q.To != c.cfg.Replica {
-		c.send(q)
+		c.send(&q)
 	}
 }
 
@@ -49,7 +50,7 @@ func (c *Core) observe(m Message) {
 // it is suspected at once instead of after a timeout (its log_view tells that the
 // question is not an old one, from before it led). If the one that asks has
 // promised a later view it can never come back to this one, so the primary ends it.
-func (c *Core) onRequestStartView(m Message) {
+func (c *Core) onRequestStartView(m *Message) {
 	switch {
 	case c.leads() && m.View > c.view:
 		v := m.View
@@ -61,7 +62,7 @@ func (c *Core) onRequestStartView(m Message) {
 	case c.leads():
 		c.sendStartView(m.From, m.Boot)
 	case m.Doubt == DoubtAll:
-		c.send(Message{Kind: MessagePresentView, To: m.From, Echo: m.Boot})
+		c.send(&Message{Kind: MessagePresentView, To: m.From, Echo: m.Boot})
 	}
 	if c.status == StatusNormal && m.From == c.Primary() && m.View == c.view && m.LogView == m.View && c.doubt != DoubtAll {
 		c.clocks.silent = c.clocks.patience
@@ -70,10 +71,10 @@ func (c *Core) onRequestStartView(m Message) {
 }
 
 // onPresentView hears, as a replaced replica, which view another is in.
-func (c *Core) onPresentView(m Message) { c.noteAnswer(m) }
+func (c *Core) onPresentView(m *Message) { c.noteAnswer(m) }
 
 // noteAnswer counts the replicas that answered a question of this life.
-func (c *Core) noteAnswer(m Message) {
+func (c *Core) noteAnswer(m *Message) {
 	if m.Echo != c.cfg.Boot || c.doubt != DoubtAll {
 		return
 	}
@@ -86,7 +87,7 @@ func (c *Core) noteAnswer(m Message) {
 // quorum of others must have told their views, and the answer must be of the
 // latest. Each quorum that its former life was part of has a member among them
 // (O-8).
-func (c *Core) trusts(m Message) bool {
+func (c *Core) trusts(m *Message) bool {
 	others := 0
 	for i := range c.cfg.Replicas {
 		others += int(c.answers >> i & 1)

@@ -210,13 +210,13 @@ func (c *Core) pump() {
 		}
 		t.waiting = 1
 		c.clocks.repair = 0
-		c.send(Message{Kind: MessageRequestHeaders, To: t.source, Op: t.below, Identity: t.belowIdentity, Low: c.log.base + 1})
+		c.send(&Message{Kind: MessageRequestHeaders, To: t.source, Op: t.below, Identity: t.belowIdentity, Low: c.log.base + 1})
 		return
 	}
 	if refs := c.missing(); len(refs) > 0 {
 		t.waiting = len(refs)
 		c.clocks.repair = 0
-		c.send(Message{Kind: MessageRequestPrepares, To: t.source, Refs: refs})
+		c.send(&Message{Kind: MessageRequestPrepares, To: t.source, Refs: refs})
 	}
 }
 
@@ -257,7 +257,7 @@ func (c *Core) tickRepair() {
 
 // onHeaders takes headers that end in the one that was asked for: each is the
 // parent of one that is known already.
-func (c *Core) onHeaders(m Message) {
+func (c *Core) onHeaders(m *Message) {
 	t, n := c.target, len(m.Headers)
 	if t == nil || t.joined || n == 0 || n > HeadersMax || m.Headers[n-1].Op != t.below || t.belowIdentity.IsZero() {
 		return
@@ -272,7 +272,7 @@ func (c *Core) onHeaders(m Message) {
 }
 
 // onRepairPrepare takes a body. Only its identity counts, not who sent it.
-func (c *Core) onRepairPrepare(m Message) {
+func (c *Core) onRepairPrepare(m *Message) {
 	t := c.target
 	if t == nil || !c.mine(m.Prepare) {
 		return
@@ -303,7 +303,7 @@ func (c *Core) progress() {
 
 // onGone turns to another source, or takes a checkpoint where the log has been
 // freed. When nobody has it the next attempt waits for the timer.
-func (c *Core) onGone(m Message) {
+func (c *Core) onGone(m *Message) {
 	t := c.target
 	if t == nil || m.From != t.source || t.waiting == 0 {
 		return
@@ -322,7 +322,7 @@ func (c *Core) onGone(m Message) {
 
 // onRequestHeaders serves headers down from one that is named by its identity.
 // Identity is proof enough, so a replica serves in every status.
-func (c *Core) onRequestHeaders(m Message) {
+func (c *Core) onRequestHeaders(m *Message) {
 	if c.transferring() || m.Low == 0 || m.Low > m.Op {
 		return
 	}
@@ -337,12 +337,12 @@ func (c *Core) onRequestHeaders(m Message) {
 	case e == nil || e.header.Identity != m.Identity:
 		c.sayGone(m.From, m.Op, m.Identity)
 	default:
-		c.send(Message{Kind: MessageHeaders, To: m.From, Op: m.Op, Identity: m.Identity, Headers: c.log.headers(max(low, c.log.base+1), m.Op)})
+		c.send(&Message{Kind: MessageHeaders, To: m.From, Op: m.Op, Identity: m.Identity, Headers: c.log.headers(max(low, c.log.base+1), m.Op)})
 	}
 }
 
 // onRequestPrepares serves prepares by identity.
-func (c *Core) onRequestPrepares(m Message) {
+func (c *Core) onRequestPrepares(m *Message) {
 	if c.transferring() || len(m.Refs) > RefsMax {
 		return
 	}
@@ -355,13 +355,13 @@ func (c *Core) onRequestPrepares(m Message) {
 		case e == nil || e.header.Identity != r.Identity:
 			c.sayGone(m.From, r.Op, r.Identity)
 		default:
-			c.send(Message{Kind: MessageRepairPrepare, To: m.From, Op: r.Op, Identity: r.Identity, Prepare: e.prepare})
+			c.send(&Message{Kind: MessageRepairPrepare, To: m.From, Op: r.Op, Identity: r.Identity, Prepare: e.prepare})
 		}
 	}
 }
 
 func (c *Core) sayGone(to uint8, op Op, id Identity) {
-	c.send(Message{Kind: MessageGone, To: to, Op: op, Identity: id, Low: c.checkpoint})
+	c.send(&Message{Kind: MessageGone, To: to, Op: op, Identity: id, Low: c.checkpoint})
 }
 
 func (c *Core) read(r Read) {
@@ -382,12 +382,12 @@ func (c *Core) Fetched(r Read, found []*Prepare) {
 		return
 	}
 	if r.Low == 0 {
-		c.send(Message{Kind: MessageRepairPrepare, To: r.To, Op: r.Op, Identity: r.Identity, Prepare: found[0]})
+		c.send(&Message{Kind: MessageRepairPrepare, To: r.To, Op: r.Op, Identity: r.Identity, Prepare: found[0]})
 		return
 	}
 	headers := make([]Header, 0, min(n, HeadersMax))
 	for _, p := range found[max(0, n-HeadersMax):] {
 		headers = append(headers, p.Header)
 	}
-	c.send(Message{Kind: MessageHeaders, To: r.To, Op: r.Op, Identity: r.Identity, Headers: headers})
+	c.send(&Message{Kind: MessageHeaders, To: r.To, Op: r.Op, Identity: r.Identity, Headers: headers})
 }

@@ -207,7 +207,7 @@ func TestNoAcknowledgementInDoubt(t *testing.T) {
 	c := replacedOfFive()
 	start := startView(0, 0, 0, after(nil, 0, "a"))
 	start.Echo = 1
-	c.adopt(start)
+	c.adopt(&start)
 	c.target = nil
 	beat := told(MessageCommit, 0, 0)
 	beat.Beat = 1

@@ -9,6 +9,6 @@ func (c *Core) Serving() bool { return c.IsPrimary() && c.log.base >= c.barrier 
 // prepare is nil for an op that was in the log at start.
 func (c *Core) Uncommitted(visit func(h *Header, p *Prepare)) {
 	for i := range c.log.entries {
-		visit(&c.log.entries[i].header, c.log.entries[i].prepare)
+		visit(c.log.entries[i].header, c.log.entries[i].prepare)
 	}
 }

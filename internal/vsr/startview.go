@@ -15,7 +15,7 @@ func (c *Core) sayStartView() {
 // echo is the boot of the replica that asked, 0 if nobody did.
 func (c *Core) sendStartView(to uint8, echo uint64) {
 	id, _ := c.log.identity(c.commitMax)
-	c.send(Message{
+	c.send(&Message{
 		Kind: MessageStartView, To: to, Echo: echo, Op: c.log.head, Identity: c.log.headIdentity,
 		CommitIdentity: id, Headers: c.log.headers(c.commitMax+1, c.log.head),
 	})
@@ -30,7 +30,7 @@ func (c *Core) correct(to uint8) {
 }
 
 // onStartView takes the log of a view from its primary (§4.2 step 5, §4.3).
-func (c *Core) onStartView(m Message) {
+func (c *Core) onStartView(m *Message) {
 	if m.From != c.primaryOf(m.View) || m.View < c.view || !m.chained() {
 		return
 	}
@@ -60,7 +60,7 @@ func (c *Core) onStartView(m Message) {
 
 // follow takes from a repeated start_view what a heartbeat would tell. In its
 // own view a Normal replica never lowers its head (O-5).
-func (c *Core) follow(m Message) {
+func (c *Core) follow(m *Message) {
 	c.learnCommit(m.Commit)
 	if m.Op > c.log.head && c.target == nil {
 		c.aim(target{op: m.Op, identity: m.Identity, commit: m.Commit, below: m.Commit, belowIdentity: m.CommitIdentity, items: itemsOf(m.Headers)})
@@ -71,7 +71,7 @@ func (c *Core) follow(m Message) {
 // adopt becomes a backup of the view. log_view follows when its log is on this
 // disk to the announced head, not before: a crash in between must not leave a
 // replica that claims the log of the view without having it.
-func (c *Core) adopt(m Message) {
+func (c *Core) adopt(m *Message) {
 	c.setView(m.View)
 	c.status = StatusNormal
 	c.restartElectionClock()

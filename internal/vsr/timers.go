@@ -86,6 +86,7 @@ func (c *Core) Tick() {
 		return
 	}
 	c.now++
+	c.spare = Ready{} // an idle group keeps no room
 	switch c.status {
 	case StatusNormal:
 		if c.leads() {
@@ -139,7 +140,7 @@ func (c *Core) sayHeartbeat() {
 		switch {
 		case uint8(i) == c.cfg.Replica:
 		case c.peers[i].installed:
-			c.send(Message{Kind: MessageCommit, To: uint8(i), Op: c.log.head, Identity: c.log.headIdentity, Beat: c.clocks.beat})
+			c.send(&Message{Kind: MessageCommit, To: uint8(i), Op: c.log.head, Identity: c.log.headIdentity, Beat: c.clocks.beat})
 		default:
 			c.sendStartView(uint8(i), 0)
 		}

@@ -80,10 +80,10 @@ func (c *Core) askTransfer() {
 	t.idle = 0
 	switch {
 	case t.stage == transferAsking:
-		c.send(Message{Kind: MessageRequestOffer, To: t.source, Op: c.log.base})
+		c.send(&Message{Kind: MessageRequestOffer, To: t.source, Op: c.log.base})
 	case t.stage == transferFetching && t.known && !t.writing && t.stored < t.offer.Size:
 		length := min(t.offer.Size-t.stored, ChunkMax)
-		c.send(Message{Kind: MessageRequestChunk, To: t.source, Offer: t.offer, Offset: t.stored, Length: uint32(length)})
+		c.send(&Message{Kind: MessageRequestChunk, To: t.source, Offer: t.offer, Offset: t.stored, Length: uint32(length)})
 	}
 }
 
@@ -116,7 +116,7 @@ func (c *Core) abandonTransfer() {
 
 // onRequestOffer asks the host for a checkpoint. What is applied is chosen for
 // ever, so every replica can serve, in every status.
-func (c *Core) onRequestOffer(m Message) {
+func (c *Core) onRequestOffer(m *Message) {
 	if c.transferring() || c.log.base <= m.Op || c.reads >= readsMax {
 		return
 	}
@@ -127,12 +127,12 @@ func (c *Core) onRequestOffer(m Message) {
 // Offered answers TransferOffer; a zero offer means that there is none.
 func (c *Core) Offered(to uint8, o Offer) {
 	c.reads--
-	c.send(Message{Kind: MessageOffer, To: to, Offer: o})
+	c.send(&Message{Kind: MessageOffer, To: to, Offer: o})
 }
 
 // onOffer accepts a checkpoint that is ahead of this replica and does not
 // contradict the log it wants.
-func (c *Core) onOffer(m Message) {
+func (c *Core) onOffer(m *Message) {
 	t := &c.transfer
 	if t.stage != transferAsking || m.From != t.source {
 		return
@@ -156,7 +156,7 @@ func (c *Core) contradicts(o Offer) bool {
 }
 
 // onRequestChunk asks the host for a piece of a checkpoint.
-func (c *Core) onRequestChunk(m Message) {
+func (c *Core) onRequestChunk(m *Message) {
 	if m.Length == 0 || m.Length > ChunkMax || m.Offset > m.Offer.Size || uint64(m.Length) > m.Offer.Size-m.Offset || c.reads >= readsMax {
 		return
 	}
@@ -170,11 +170,11 @@ func (c *Core) ChunkRead(r Transfer, data []byte) {
 	if len(data) > int(r.Length) {
 		panic(fmt.Sprintf("vsr: group %d: chunk of %d bytes, %d were asked for", c.cfg.Group, len(data), r.Length))
 	}
-	c.send(Message{Kind: MessageChunk, To: r.To, Offer: r.Offer, Offset: r.Offset, Data: data})
+	c.send(&Message{Kind: MessageChunk, To: r.To, Offer: r.Offer, Offset: r.Offset, Data: data})
 }
 
 // onChunk takes the next piece and no other.
-func (c *Core) onChunk(m Message) {
+func (c *Core) onChunk(m *Message) {
 	t := &c.transfer
 	if t.stage != transferFetching || m.From != t.source || m.Offer != t.offer || !t.known || t.writing || m.Offset != t.stored {
 		return

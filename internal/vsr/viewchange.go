@@ -28,7 +28,7 @@ func (c *Core) suspect() {
 }
 
 func (c *Core) saySuspicion() {
-	c.broadcast(Message{Kind: MessageSuspect})
+	c.broadcast(&Message{Kind: MessageSuspect})
 	c.tryElection()
 }
 
@@ -43,7 +43,7 @@ func (c *Core) LinkDown(replica uint8) {
 
 // onSuspect remembers that another replica hears no primary. It need not be in
 // the same view: replicas that come back together have to find one.
-func (c *Core) onSuspect(m Message) {
+func (c *Core) onSuspect(m *Message) {
 	c.correct(m.From)
 	c.peers[m.From].suspectAt, c.peers[m.From].suspectView = c.now, m.View
 	c.tryElection()
@@ -100,7 +100,7 @@ func (c *Core) setView(v View) {
 
 // sayViewChange repeats what this replica has to say in its view change.
 func (c *Core) sayViewChange() {
-	c.broadcast(Message{Kind: MessageStartViewChange})
+	c.broadcast(&Message{Kind: MessageStartViewChange})
 	if c.election.voted {
 		c.sayVote()
 		return
@@ -114,7 +114,7 @@ func (c *Core) sayVote() {
 	if c.Primary() != c.cfg.Replica {
 		m := c.vote()
 		m.To = c.Primary()
-		c.send(m)
+		c.send(&m)
 	}
 }
 
@@ -123,7 +123,7 @@ func (c *Core) leavers() int { return bits.OnesCount32(c.election.leaving) }
 
 // onStartViewChange joins a view change and, when enough others are in it,
 // votes (§4.2 steps 1 and 2). A restarted replica first asks for the view.
-func (c *Core) onStartViewChange(m Message) {
+func (c *Core) onStartViewChange(m *Message) {
 	if !c.joins(m) {
 		return
 	}
@@ -135,7 +135,7 @@ func (c *Core) onStartViewChange(m Message) {
 // this replica is in that view change. A sender that missed the start of the
 // view is told by the primary. If the primary is gone again, those who still try
 // to enter the view hear it as little as those who have: they count as such.
-func (c *Core) joins(m Message) bool {
+func (c *Core) joins(m *Message) bool {
 	if c.status == StatusRecovering && !c.election.suspecting || c.doubt == DoubtAll {
 		return false
 	}
@@ -159,7 +159,7 @@ func (c *Core) tryVote() {
 	if c.Primary() == c.cfg.Replica {
 		own := c.vote()
 		own.From, own.View, own.LogView, own.Boot = c.cfg.Replica, c.view, c.logView, c.cfg.Boot
-		c.record(own)
+		c.record(&own)
 		return
 	}
 	c.sayVote()
@@ -183,7 +183,7 @@ func (c *Core) vote() Message {
 }
 
 // onDoViewChange collects votes as the primary-elect (§4.2 step 3).
-func (c *Core) onDoViewChange(m Message) {
+func (c *Core) onDoViewChange(m *Message) {
 	if !m.Unknown && !m.chained() || m.LogView > m.View || !c.joins(m) || c.Primary() != c.cfg.Replica {
 		return
 	}
@@ -194,18 +194,18 @@ func (c *Core) onDoViewChange(m Message) {
 
 // record keeps the first vote of each replica. One that could not tell gives way
 // to one that can, and that of an earlier life to that of a later one.
-func (c *Core) record(m Message) {
+func (c *Core) record(m *Message) {
 	for i := range c.election.votes {
 		if v := &c.election.votes[i]; v.From == m.From {
 			if m.Boot <= v.Boot && (!v.Unknown || m.Unknown) {
 				return
 			}
-			*v = m
+			*v = *m
 			c.tryMerge()
 			return
 		}
 	}
-	c.election.votes = append(c.election.votes, m)
+	c.election.votes = append(c.election.votes, *m)
 	c.tryMerge()
 }
 

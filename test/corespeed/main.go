@@ -96,15 +96,13 @@ func (r *replica) take() error {
 	for len(r.queue) < *maxBatch && len(r.bodies) > 0 {
 		r.queue = append(r.queue, <-r.bodies)
 	}
-	n := 0
-	for n < len(r.queue) && r.core.Room() > 0 {
-		_, _, err := r.core.Propose(vsr.Request{Operation: 160, Timestamp: r.core.NextTimestamp(0), Body: r.queue[n]})
+	for len(r.queue) > 0 && r.core.Room() > 0 {
+		_, _, err := r.core.Propose(vsr.Request{Operation: 160, Timestamp: r.core.NextTimestamp(0), Body: r.queue[0]})
 		if err != nil {
 			return err
 		}
-		n++
+		r.queue = r.queue[1:]
 	}
-	r.queue = r.queue[:copy(r.queue, r.queue[n:])]
 	return nil
 }
 
