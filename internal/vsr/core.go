@@ -331,6 +331,9 @@ func (c *Core) needsPersist() bool { return c.state() != c.durable }
 // (promise P2); until then it is dropped, and announce says it. A question shows
 // the view that is durable.
 func (c *Core) send(m *Message) {
+	if m.Rest == nil {
+		m.Rest = &nothing
+	}
 	m.From, m.Group, m.Incarnation, m.Boot = c.cfg.Replica, c.cfg.Group, c.cfg.Incarnation, c.cfg.Boot
 	m.View, m.LogView = c.durable.View, c.durable.LogView
 	if m.Kind.gated() && c.needsPersist() {
@@ -364,6 +367,9 @@ func (c *Core) Step(m Message) {
 	}
 	if m.View == c.view {
 		c.peers[m.From].heardAt = c.now
+	}
+	if m.Rest == nil {
+		m.Rest = &nothing
 	}
 	switch m.Kind {
 	case MessageSuspect:

@@ -98,6 +98,9 @@ const (
 	restData
 )
 
+// fieldsOfRest are those that lie in Message.Rest.
+const fieldsOfRest = fieldCommitIdentity | fieldOffer | fieldBoots | restHeaders | restRefs | restData
+
 var fieldsOf = [...]fieldSet{
 	MessageSuspect:          0,
 	MessagePrepare:          fieldOp | restPrepare,
@@ -187,7 +190,8 @@ func appendFields(b []byte, m *Message, fields fieldSet) []byte {
 	if fields&fieldLength != 0 {
 		b = le.AppendUint32(b, m.Length)
 	}
-	if o := &m.Offer; fields&fieldOffer != 0 {
+	if fields&fieldOffer != 0 {
+		o := &m.Offer
 		b = append(le.AppendUint64(b, uint64(o.Op)), o.Identity[:]...)
 		b = append(le.AppendUint64(b, o.Timestamp), o.Sum[:]...)
 		b = le.AppendUint64(b, o.Size)
@@ -291,7 +295,10 @@ func DecodeFrame(b []byte) (Message, error) {
 	}
 	m := Message{
 		Kind: e.kind, From: e.from, To: e.to, Unknown: e.flags&flagUnknown != 0, Group: GroupID(e.group), Incarnation: e.incarnation,
-		Boot: e.boot, View: View(e.view), LogView: View(e.logView), Commit: Op(e.at),
+		Boot: e.boot, View: View(e.view), LogView: View(e.logView), Commit: Op(e.at), Rest: &nothing,
+	}
+	if fields&fieldsOfRest != 0 {
+		m.Rest = &Rest{}
 	}
 	sum := m.decodeFields(b[EnvelopeSize:rest], fields, e.boots)
 	return m, m.decodeRest(b[rest:], fields, sum)

@@ -21,24 +21,27 @@ func samples() []Message {
 		{Kind: MessagePrepareOk, Op: 12, Identity: p.Identity},
 		{Kind: MessageCommit, Op: 12, Identity: p.Identity, Beat: 77},
 		{Kind: MessageStartViewChange},
-		{Kind: MessageDoViewChange, Op: 13, Identity: q.Identity, CommitIdentity: Identity{1}, Doubt: 20, Unknown: true, Boots: []uint64{1, 2, 3}, Headers: []Header{p.Header, q.Header}},
-		{Kind: MessageStartView, Op: 13, Identity: q.Identity, CommitIdentity: Identity{1}, Echo: 9, Headers: []Header{p.Header, q.Header}},
+		{Kind: MessageDoViewChange, Op: 13, Identity: q.Identity, Doubt: 20, Unknown: true, Rest: &Rest{CommitIdentity: Identity{1}, Boots: []uint64{1, 2, 3}, Headers: []Header{p.Header, q.Header}}},
+		{Kind: MessageStartView, Op: 13, Identity: q.Identity, Echo: 9, Rest: &Rest{CommitIdentity: Identity{1}, Headers: []Header{p.Header, q.Header}}},
 		{Kind: MessagePresentView, Echo: 9},
 		{Kind: MessageRequestStartView, Doubt: DoubtAll},
-		{Kind: MessageRequestPrepares, Refs: []Ref{{12, p.Identity}, {13, q.Identity}}},
+		{Kind: MessageRequestPrepares, Rest: &Rest{Refs: []Ref{{12, p.Identity}, {13, q.Identity}}}},
 		{Kind: MessageRepairPrepare, Op: q.Op, Identity: q.Identity, Prepare: q},
 		{Kind: MessageRequestHeaders, Op: 13, Identity: q.Identity, Low: 2},
-		{Kind: MessageHeaders, Op: 13, Identity: q.Identity, Headers: []Header{p.Header, q.Header}},
+		{Kind: MessageHeaders, Op: 13, Identity: q.Identity, Rest: &Rest{Headers: []Header{p.Header, q.Header}}},
 		{Kind: MessageGone, Op: 13, Identity: q.Identity, Low: 20},
 		{Kind: MessageRequestOffer, Op: 13, Identity: q.Identity},
-		{Kind: MessageOffer, Offer: offer},
-		{Kind: MessageRequestChunk, Offer: offer, Offset: 64, Length: 1000},
-		{Kind: MessageChunk, Offer: offer, Offset: 64, Data: []byte("state")},
+		{Kind: MessageOffer, Rest: &Rest{Offer: offer}},
+		{Kind: MessageRequestChunk, Offset: 64, Length: 1000, Rest: &Rest{Offer: offer}},
+		{Kind: MessageChunk, Offset: 64, Rest: &Rest{Offer: offer, Data: []byte("state")}},
 	}
 }
 
 func enveloped(m Message) Message {
 	m.From, m.To, m.Group, m.Incarnation, m.Boot, m.View, m.LogView, m.Commit = 2, 1, 7, 3, 1000, 5, 4, 11
+	if m.Rest == nil {
+		m.Rest = &nothing
+	}
 	return m
 }
 
@@ -121,8 +124,8 @@ func TestFrameRefusals(t *testing.T) {
 		"size above fields":  {resealed(commit, func(b []byte) { b[28]++ }), ErrFrameSize},
 		"size of 4 GiB":      {resealed(samples()[1], func(b []byte) { copy(b[28:], "\xff\xff\xff\xff") }), ErrFrameSize},
 		"half a header":      {resealed(samples()[6], func(b []byte) { b[28]++ }), ErrFrameSize},
-		"too many headers":   {resealed(Message{Kind: MessageHeaders, Headers: make([]Header, HeadersMax+1)}, func([]byte) {}), ErrFrameSize},
-		"too many refs":      {resealed(Message{Kind: MessageRequestPrepares, Refs: make([]Ref, RefsMax+1)}, func([]byte) {}), ErrFrameSize},
+		"too many headers":   {resealed(Message{Kind: MessageHeaders, Rest: &Rest{Headers: make([]Header, HeadersMax+1)}}, func([]byte) {}), ErrFrameSize},
+		"too many refs":      {resealed(Message{Kind: MessageRequestPrepares, Rest: &Rest{Refs: make([]Ref, RefsMax+1)}}, func([]byte) {}), ErrFrameSize},
 		"a body of another":  {append(encode(&samples()[1:2][0])[:EnvelopeSize+24+HeaderSize], "ORDER-1"...), ErrBodyChecksum},
 		"data of another":    {append(encode(&samples()[17:18][0])[:EnvelopeSize+8+56+16], "STATE"...), ErrFrameChecksum},
 		"another op is said": {encode(&Message{Kind: MessagePrepare, Op: 11, Identity: samples()[1].Identity, Prepare: samples()[1].Prepare}), ErrFrameField},

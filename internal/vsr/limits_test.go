@@ -3,6 +3,7 @@ package vsr
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 )
 
@@ -21,15 +22,23 @@ func TestAbsurdMessagesEndNobody(t *testing.T) {
 				Kind: MessageKind(5 + rng.IntN(22)), From: uint8(rng.IntN(4)), Group: 7, Incarnation: 3, Boot: uint64(1 + rng.IntN(2)),
 				View: views[rng.IntN(len(views))], Op: op(), Low: op(), Doubt: op(), Beat: 9, Echo: 1,
 				Offset: uint64(op()), Length: uint32(op()), Unknown: rng.IntN(4) == 0,
-				Offer: Offer{Op: op(), Size: uint64(op())}, Refs: []Ref{{Op: op()}, {Op: op()}},
-				Boots: make([]uint64, rng.IntN(5)), Data: make([]byte, rng.IntN(3)),
+				Rest: &Rest{
+					Offer: Offer{Op: op(), Size: uint64(op())}, Refs: []Ref{{Op: op()}, {Op: op()}},
+					Boots: make([]uint64, rng.IntN(5)), Data: make([]byte, rng.IntN(3)),
+				},
 			}
 			m.LogView = min(m.View, views[rng.IntN(len(views))])
 			absurdLog(rng, &m, op)
+			if rng.IntN(8) == 0 {
+				m.Rest = nil
+			}
 			c.Step(m)
 			c.Tick()
 			obey(t, c)
 		}
+	}
+	if !reflect.ValueOf(nothing).IsZero() {
+		t.Errorf("the Rest of those that have none was written: %+v", nothing)
 	}
 }
 

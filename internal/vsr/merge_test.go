@@ -36,7 +36,7 @@ func logOf(words string) []Header {
 // ballot is a vote: its log, of which the first commit ops are committed.
 func ballot(from uint8, logView View, commit Op, words string) Message {
 	headers := logOf(words)
-	m := Message{Kind: MessageDoViewChange, From: from, View: 9, LogView: logView, Commit: commit, Op: Op(len(headers))}
+	m := Message{Kind: MessageDoViewChange, From: from, View: 9, LogView: logView, Commit: commit, Op: Op(len(headers)), Rest: &Rest{}}
 	if len(headers) > 0 {
 		m.Identity = headers[len(headers)-1].Identity
 	}
@@ -48,7 +48,7 @@ func ballot(from uint8, logView View, commit Op, words string) Message {
 }
 
 func unknown(from uint8, logView View, op Op) Message {
-	return Message{Kind: MessageDoViewChange, From: from, View: 9, LogView: logView, Op: op, Unknown: true}
+	return Message{Kind: MessageDoViewChange, From: from, View: 9, LogView: logView, Op: op, Unknown: true, Rest: &nothing}
 }
 
 func doubtful(m Message, op Op) Message {

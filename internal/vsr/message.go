@@ -98,32 +98,41 @@ type Offer struct {
 //	request_chunk       any -> any             Length bytes of Offer at Offset
 //	chunk               any -> any             Data of Offer at Offset
 type Message struct {
-	Kind           MessageKind
-	From           uint8
-	To             uint8
-	Unknown        bool // the sender cannot tell what its log holds
-	Group          GroupID
-	Incarnation    uint64 // of the group
-	Boot           uint64 // of the sender's process
-	View           View
-	LogView        View
-	Commit         Op
+	Kind        MessageKind
+	From        uint8
+	To          uint8
+	Unknown     bool // the sender cannot tell what its log holds
+	View        View
+	LogView     View
+	Length      uint32
+	Group       GroupID
+	Incarnation uint64 // of the group
+	Boot        uint64 // of the sender's process
+	Commit      Op
+	Op          Op
+	Identity    Identity
+	Low         Op
+	Doubt       Op
+	Beat        uint64
+	Echo        uint64
+	Offset      uint64
+	Prepare     *Prepare
+	*Rest       // not nil in what the core sends and DecodeFrame returns
+}
+
+// Rest is what no message of the normal case carries. It stands apart because those
+// are copied a few times each, and are most.
+type Rest struct {
 	CommitIdentity Identity
-	Op             Op
-	Identity       Identity
-	Low            Op
-	Doubt          Op
-	Beat           uint64
-	Echo           uint64
-	Offset         uint64
-	Length         uint32
 	Offer          Offer
-	Prepare        *Prepare
 	Headers        []Header
 	Refs           []Ref
 	Data           []byte
 	Boots          []uint64 // lives of the replicas that the sender knows of
 }
+
+// nothing is the Rest of all messages that have none. It is never written.
+var nothing Rest
 
 // chained reports whether the headers of a vote or start_view describe the log
 // from Commit to Op without a gap: consecutive ops, each with the identity of

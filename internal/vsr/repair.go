@@ -216,7 +216,7 @@ func (c *Core) pump() {
 	if refs := c.missing(); len(refs) > 0 {
 		t.waiting = len(refs)
 		c.clocks.repair = 0
-		c.send(&Message{Kind: MessageRequestPrepares, To: t.source, Refs: refs})
+		c.send(&Message{Kind: MessageRequestPrepares, To: t.source, Rest: &Rest{Refs: refs}})
 	}
 }
 
@@ -337,7 +337,7 @@ func (c *Core) onRequestHeaders(m *Message) {
 	case e == nil || e.header.Identity != m.Identity:
 		c.sayGone(m.From, m.Op, m.Identity)
 	default:
-		c.send(&Message{Kind: MessageHeaders, To: m.From, Op: m.Op, Identity: m.Identity, Headers: c.log.headers(max(low, c.log.base+1), m.Op)})
+		c.send(&Message{Kind: MessageHeaders, To: m.From, Op: m.Op, Identity: m.Identity, Rest: &Rest{Headers: c.log.headers(max(low, c.log.base+1), m.Op)}})
 	}
 }
 
@@ -389,5 +389,5 @@ func (c *Core) Fetched(r Read, found []*Prepare) {
 	for _, p := range found[max(0, n-HeadersMax):] {
 		headers = append(headers, p.Header)
 	}
-	c.send(&Message{Kind: MessageHeaders, To: r.To, Op: r.Op, Identity: r.Identity, Headers: headers})
+	c.send(&Message{Kind: MessageHeaders, To: r.To, Op: r.Op, Identity: r.Identity, Rest: &Rest{Headers: headers}})
 }

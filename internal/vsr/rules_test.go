@@ -14,7 +14,7 @@ func after(before *Prepare, view View, name string) *Prepare {
 
 // told is a message of another replica in its first life.
 func told(kind MessageKind, from uint8, view View) Message {
-	return Message{Kind: kind, From: from, Group: 7, Incarnation: 3, Boot: 1, View: view, LogView: view}
+	return Message{Kind: kind, From: from, Group: 7, Incarnation: 3, Boot: 1, View: view, LogView: view, Rest: &Rest{}}
 }
 
 // startView announces a log, of which the first commit ops are committed.

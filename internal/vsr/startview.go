@@ -17,7 +17,7 @@ func (c *Core) sendStartView(to uint8, echo uint64) {
 	id, _ := c.log.identity(c.commitMax)
 	c.send(&Message{
 		Kind: MessageStartView, To: to, Echo: echo, Op: c.log.head, Identity: c.log.headIdentity,
-		CommitIdentity: id, Headers: c.log.headers(c.commitMax+1, c.log.head),
+		Rest: &Rest{CommitIdentity: id, Headers: c.log.headers(c.commitMax+1, c.log.head)},
 	})
 }
 

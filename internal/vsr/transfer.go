@@ -83,7 +83,7 @@ func (c *Core) askTransfer() {
 		c.send(&Message{Kind: MessageRequestOffer, To: t.source, Op: c.log.base})
 	case t.stage == transferFetching && t.known && !t.writing && t.stored < t.offer.Size:
 		length := min(t.offer.Size-t.stored, ChunkMax)
-		c.send(&Message{Kind: MessageRequestChunk, To: t.source, Offer: t.offer, Offset: t.stored, Length: uint32(length)})
+		c.send(&Message{Kind: MessageRequestChunk, To: t.source, Offset: t.stored, Length: uint32(length), Rest: &Rest{Offer: t.offer}})
 	}
 }
 
@@ -127,7 +127,7 @@ func (c *Core) onRequestOffer(m *Message) {
 // Offered answers TransferOffer; a zero offer means that there is none.
 func (c *Core) Offered(to uint8, o Offer) {
 	c.reads--
-	c.send(&Message{Kind: MessageOffer, To: to, Offer: o})
+	c.send(&Message{Kind: MessageOffer, To: to, Rest: &Rest{Offer: o}})
 }
 
 // onOffer accepts a checkpoint that is ahead of this replica and does not
@@ -170,7 +170,7 @@ func (c *Core) ChunkRead(r Transfer, data []byte) {
 	if len(data) > int(r.Length) {
 		panic(fmt.Sprintf("vsr: group %d: chunk of %d bytes, %d were asked for", c.cfg.Group, len(data), r.Length))
 	}
-	c.send(&Message{Kind: MessageChunk, To: r.To, Offer: r.Offer, Offset: r.Offset, Data: data})
+	c.send(&Message{Kind: MessageChunk, To: r.To, Offset: r.Offset, Rest: &Rest{Offer: r.Offer, Data: data}})
 }
 
 // onChunk takes the next piece and no other.

@@ -170,7 +170,7 @@ func (c *Core) tryVote() {
 // and about nothing at all while a checkpoint replaces its log (O-9). Silence
 // about an op is no answer (design rule 5).
 func (c *Core) vote() Message {
-	m := Message{Kind: MessageDoViewChange, Op: c.log.head, Identity: c.log.headIdentity, Doubt: c.doubt, Boots: c.boots()}
+	m := Message{Kind: MessageDoViewChange, Op: c.log.head, Identity: c.log.headIdentity, Doubt: c.doubt, Rest: &Rest{Boots: c.boots()}}
 	commit := min(c.commitMax, c.verified)
 	if c.transferring() || c.log.head-commit > PipelineCeiling {
 		m.Unknown = true
