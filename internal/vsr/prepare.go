@@ -112,10 +112,10 @@ func (p *Prepare) Seal() {
 		panic(fmt.Sprintf("vsr: seal op %d with a body of %d bytes, limit %d", p.Op, len(p.Body), BodyMax))
 	}
 	p.Size = uint32(len(p.Body))
-	p.BodySum = sum128(p.Body)
+	putSum(&p.BodySum, p.Body)
 	var buf [HeaderSize]byte
 	p.Header.put(buf[:])
-	p.Identity = sum128(buf[16:])
+	putSum((*[16]byte)(&p.Identity), buf[16:])
 }
 
 // AppendHeader appends the encoded header to b.
@@ -209,4 +209,15 @@ func (h *Header) CheckBody(body []byte) error {
 }
 
 // sum128 is XXH3-128 of b in big-endian order of its canonical form.
-func sum128(b []byte) [16]byte { return xxh3.Hash128(b).Bytes() }
+func sum128(b []byte) (sum [16]byte) {
+	putSum(&sum, b)
+	return sum
+}
+
+// putSum is sum128 into a place: to return 16 bytes that were just written as two
+// words, and to copy them as one, costs as much as to hash the 64 before.
+func putSum(to *[16]byte, b []byte) {
+	h := xxh3.Hash128(b)
+	binary.BigEndian.PutUint64(to[:8], h.Hi)
+	binary.BigEndian.PutUint64(to[8:], h.Lo)
+}
