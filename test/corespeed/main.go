@@ -28,6 +28,7 @@ var (
 	warm     = flag.Duration("warm", time.Second, "warm-up")
 	walDir   = flag.String("wal", "", "keep synced logs below this directory")
 	mode     = flag.String("mode", "chan", "chan: a goroutine per replica; loop: one for all three")
+	pack     = flag.Int("pack", 1, "most operations in the body of a prepare")
 	maxBatch = flag.Int("maxbatch", 1024, "most proposals taken per step")
 )
 
@@ -97,13 +98,34 @@ func (r *replica) take() error {
 		r.queue = append(r.queue, <-r.bodies)
 	}
 	for len(r.queue) > 0 && r.core.Room() > 0 {
-		_, _, err := r.core.Propose(vsr.Request{Operation: 160, Timestamp: r.core.NextTimestamp(0), Body: r.queue[0]})
-		if err != nil {
+		n := min(*pack, len(r.queue))
+		body := packed(r.queue[:n])
+		if _, _, err := r.core.Propose(vsr.Request{Operation: 160, Timestamp: r.core.NextTimestamp(0), Body: body}); err != nil {
 			return err
 		}
-		r.queue = r.queue[1:]
+		clear(r.queue[:n])
+		r.queue = r.queue[n:]
 	}
 	return nil
+}
+
+// packed is the body of a prepare with these operations.
+func packed(ops [][]byte) []byte {
+	if len(ops) == 1 {
+		return ops[0]
+	}
+	body := make([]byte, 0, len(ops)*(*size))
+	for _, op := range ops {
+		body = append(body, op...)
+	}
+	return body
+}
+
+// apply applies the operations of a prepare one by one.
+func (t *tally) apply(body []byte) {
+	for ; len(body) > 0; body = body[*size:] {
+		t.applied(body[:*size])
+	}
 }
 
 // ready performs what the core wants, and reports whether there was anything. What
@@ -113,8 +135,9 @@ func (r *replica) ready(send func(to int, m []vsr.Message)) (bool, error) {
 	if ready.Empty() {
 		return false, nil
 	}
-	for _, m := range ready.Send {
-		r.out[m.To] = append(r.out[m.To], m)
+	for i := range ready.Send {
+		m := &ready.Send[i]
+		r.out[m.To] = append(r.out[m.To], *m)
 	}
 	for to, m := range r.out {
 		if len(m) > 0 {
@@ -130,7 +153,7 @@ func (r *replica) ready(send func(to int, m []vsr.Message)) (bool, error) {
 	}
 	for _, c := range ready.Commit {
 		if r.tally != nil {
-			r.tally.applied(c.Prepare.Body)
+			r.tally.apply(c.Prepare.Body)
 		}
 	}
 	if n := len(ready.Commit); n > 0 {
@@ -359,6 +382,9 @@ func report(n uint64, took, cpu time.Duration, latencies []int64) {
 		return float64(l[int(float64(len(l)-1)*q)]) / 1e3
 	}
 	name := "galgo " + *mode
+	if *pack > 1 {
+		name += fmt.Sprintf(", up to %d a prepare", *pack)
+	}
 	if *walDir != "" {
 		name += " + synced logs"
 	}
