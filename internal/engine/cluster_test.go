@@ -14,6 +14,7 @@ import (
 	"galgo/internal/edge"
 	"galgo/internal/metadata"
 	"galgo/internal/partition"
+	"galgo/internal/shard"
 	"galgo/internal/vsr"
 	"galgo/internal/wire"
 )
@@ -449,4 +450,38 @@ func TestTransferCutAtEachDiskCall(t *testing.T) {
 			return
 		}
 	}
+}
+
+// The primary of a first view loses power after its op has left and before it is on its
+// own disk. When it is back, with nothing of the group, it must not give another op the
+// same place in the same view.
+func TestPrimaryOfTheFirstViewThatForgets(t *testing.T) {
+	c := newCluster(t, 3, worldConfig())
+	admin, group := c.begin()
+	c.createTopic(admin, "t")
+	g := group("t", 0)
+	primary, backup := int(g%3), uint8((g+1)%3)
+	c.all(g, 0)
+	c.until("the view runs", func() bool {
+		s := c.status(primary, g)
+		return s.Primary && s.State == c.status(int(backup), g).State
+	})
+	c.lost = func(m vsr.Message) bool {
+		return uint64(m.Group) == g && (m.Kind == vsr.MessagePrepareOk || m.Kind == vsr.MessagePrepare && m.To != backup)
+	}
+	c.nodes[primary].engine.Send(edge.SendRequest{Group: g, Batch: batchOf("first"), Count: 1}, func(edge.SendReply) {})
+	c.nodes[primary].turn(1)
+	c.nodes[primary].hold(1, shard.LaneLog) // its own disk never gets it
+	c.until("one backup has the op", func() bool { return c.status(int(backup), g).Head == 1 })
+	c.nodes[primary] = nil
+	c.disks[primary] = c.disks[primary].PowerLoss(rand.New(rand.NewPCG(1, 1)))
+	c.lost = func(vsr.Message) bool { return false }
+	c.start(primary, false)
+	c.send(g, "second")
+	var want []string
+	c.until("what was answered is there", func() bool {
+		want = c.everything(primary, g)
+		return slices.Contains(want, "second")
+	})
+	c.equal(g, want)
 }

@@ -549,6 +549,9 @@ func (d *Data) core(g *dataGroup, log *replay, promised *promise) {
 	}
 	g.group.recovered = log.rest
 	g.group.core = vsr.New(d.cfg.config(d.cfg.Cluster, g.spec.ID, g.spec.Incarnation, d.cfg.Pipeline), log.recovered(r))
+	if r.Fresh {
+		g.group.begin(d.cfg.Replica)
+	}
 	g.group.touch()
 }
 
@@ -588,9 +591,7 @@ func (d *Data) Tick() {
 	}
 	d.later.tick()
 	for _, id := range d.Groups() {
-		g := d.groups[id]
-		g.group.core.Tick()
-		g.group.touch()
+		d.groups[id].group.tick()
 	}
 }
 

@@ -35,6 +35,7 @@ type group[R any] struct {
 	// yet, in order: the core has their headers only.
 	recovered []*vsr.Prepare
 	writing   int  // records that the log was given and has not acknowledged
+	unborn    bool // nothing may leave yet, see begin
 	gone      bool // nothing is handed to the core any more
 }
 
@@ -71,6 +72,31 @@ func (g *group[R]) propose(r vsr.Request, done func(*vsr.Prepare, R), lost func(
 // is slower than theirs. It must not refuse for good what they have seen.
 func (g *group[R]) behind() bool { return g.net != nil && g.core.CommitMin() < g.core.CommitMax() }
 
+// begin starts a group that this disk has never heard of. The primary of its first view
+// must be known to have begun before others hear of it: an op that it sends need not be
+// on its own disk, so after a crash it would begin again, and give another op the same
+// place in the same view. A backup leaves a trace with the first op that it holds.
+func (g *group[R]) begin(replica uint8) {
+	if g.net == nil || g.core.Primary() != replica {
+		return
+	}
+	g.unborn = true
+	g.writing++
+	g.persist(g.core.View(), func() {
+		g.writing--
+		g.unborn = false
+		g.touch()
+	})
+}
+
+// tick passes one unit of time.
+func (g *group[R]) tick() {
+	if !g.unborn {
+		g.core.Tick()
+		g.touch()
+	}
+}
+
 func (g *group[R]) touch() {
 	g.dirty = true
 	g.wake()
@@ -82,7 +108,7 @@ func (g *group[R]) touch() {
 func (g *group[R]) turn() []answer[R] {
 	clear(g.answers) // an idle group keeps nobody's batch alive
 	g.answers = g.answers[:0]
-	for g.dirty && !g.gone {
+	for g.dirty && !g.gone && !g.unborn {
 		g.dirty = false
 		r := g.core.Ready()
 		g.store(&r)

@@ -453,8 +453,7 @@ func (m *Metadata) Tick() {
 	m.pause.tick()
 	m.namePromise()
 	m.settleOwed()
-	m.group.core.Tick()
-	m.group.touch()
+	m.group.tick()
 }
 
 // Ticking reports whether the driver waits for time to pass: an idle one need not

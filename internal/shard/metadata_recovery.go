@@ -70,9 +70,13 @@ func (m *Metadata) recover(store superblock.Store, state superblock.State, base 
 	}
 	m.courier = m.newCourier()
 	m.group.transfer = m.courier.do
+	fresh := recovered.State == nil && replay.head.Op == 0
 	m.group.core = vsr.New(m.cfg.config(m.cfg.Cluster, vsr.MetadataGroup, 0, m.cfg.Pipeline), replay.recovered(vsr.Recovered{
-		Fresh: promised.State == vsr.State{} && replay.head.Op == 0, State: promised.State, Checkpoint: base.Op,
+		Fresh: fresh, State: promised.State, Checkpoint: base.Op,
 	}))
+	if fresh {
+		m.group.begin(m.cfg.Replica)
+	}
 	m.group.touch()
 	return nil
 }
