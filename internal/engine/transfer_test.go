@@ -228,19 +228,11 @@ func TestGroupRemovedDuringATransfer(t *testing.T) {
 		b.createTopic(b.admin, "u")
 		b.until("there is another topic", func() bool { return u() != 0 })
 		b.start(2, false)
-		begun := func() bool { return b.disks[2].Bytes(fmt.Sprintf("shards/0/transfer/%020d.offer", b.group)) != nil }
-		for n := 0; !begun(); n++ {
-			if !b.pass() {
-				b.tick()
-			}
-			if n > 10*roundsMax {
-				t.Fatal("the transfer does not begin")
-			}
-		}
+		b.untilGathering()
 		for range step {
 			b.pass()
 		}
-		ended := !begun()
+		ended := !b.gathering()
 		e := b.nodes[2].engine // it removes the group now, the others when the metadata says so
 		e.onData(b.group, func(d *shard.Data) { e.remove(d, vsr.GroupID(b.group), func() {}) }, func() {})
 		b.call(b.admin, wire.OperationDeleteTopic, topicBody("t"))
@@ -268,5 +260,95 @@ func TestGroupRemovedDuringATransfer(t *testing.T) {
 		if step > 500 {
 			t.Fatal("the transfer does not end")
 		}
+	}
+}
+
+// gathering is true while node 2 has something of a peer's checkpoint of the partition.
+func (b *behind) gathering() bool {
+	return b.disks[2].Bytes(fmt.Sprintf("shards/0/transfer/%020d.offer", b.group)) != nil
+}
+
+// untilGathering lets things happen, one by one, until node 2 begins to take the
+// checkpoint of the partition.
+func (b *behind) untilGathering() {
+	b.t.Helper()
+	for range 10 * roundsMax {
+		if b.gathering() {
+			return
+		}
+		if !b.pass() {
+			b.tick()
+		}
+	}
+	b.t.Fatal("the transfer does not begin")
+}
+
+// A node is closed in order while it takes a checkpoint, after each step of that: it
+// ends what its disk is doing, and goes on at the next start.
+func TestCloseDuringATransfer(t *testing.T) {
+	for step, over := 0, false; !over; step++ {
+		b := newBehind(t)
+		b.start(2, false)
+		b.untilGathering()
+		for range step {
+			b.pass()
+		}
+		over = !b.gathering()
+		b.lost = isolated(2)
+		for b.nodes[2].step() {
+		}
+		if err := b.nodes[2].engine.Close(); err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		b.kill(2)
+		b.lost = func(vsr.Message) bool { return false }
+		b.start(2, false)
+		b.caughtUp()
+	}
+}
+
+// A node takes checkpoints of its own all the time while it takes those of a peer.
+func TestCheckpointsDuringATransfer(t *testing.T) {
+	b := newBehind(t)
+	b.start(2, false)
+	for range 200 {
+		if !b.pass() {
+			b.tick()
+		}
+		w := b.nodes[2]
+		for i, d := range w.engine.Drivers() {
+			w.loops[i].Post(func() { d.Checkpoint(func(error) {}) })
+		}
+	}
+	b.caughtUp()
+	if b.kinds[vsr.MessageChunk] == 0 || b.data[vsr.MessageChunk] == 0 {
+		t.Error("no checkpoint was sent")
+	}
+	b.kill(2)
+	b.start(2, false)
+	b.caughtUp()
+}
+
+// The metadata's newest snapshot is offered again and again, so that what was gathered
+// before the asker was restarted serves.
+func TestOffersStayTheSame(t *testing.T) {
+	b := newBehind(t)
+	offers := map[vsr.Offer]bool{}
+	b.lost = func(m vsr.Message) bool {
+		if m.Kind == vsr.MessageOffer && m.Group == vsr.MetadataGroup {
+			offers[m.Offer] = true
+		}
+		return m.Kind == vsr.MessageChunk
+	}
+	for range 3 {
+		b.stream() // it is above the snapshot
+		b.start(2, false)
+		for range 100 {
+			b.round()
+		}
+		b.kill(2)
+	}
+	if len(offers) != 1 {
+		t.Errorf("%d different offers", len(offers))
 	}
 }
