@@ -33,7 +33,7 @@ func (f *simFlags) many(ctx context.Context, p Program, from, to uint64) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := &simBatch{flags: f, out: p.Stdout, progress: newProgressLine(p.Stderr), next: from, last: to, cancel: cancel}
+	b := &simBatch{flags: f, out: p.Stdout, progress: newProgressLine(p.Stderr), next: from, last: to, cancel: cancel, retried: map[uint64]bool{}}
 	var wg sync.WaitGroup
 	for range f.jobs {
 		wg.Go(func() { b.run(ctx) })
@@ -52,11 +52,12 @@ type simBatch struct {
 	progress *progressLine
 	cancel   context.CancelFunc
 
-	mu     sync.Mutex
-	next   uint64
-	last   uint64
-	total  simTotal
-	broken error // a process that could not be started, or the command line
+	mu      sync.Mutex
+	next    uint64
+	last    uint64
+	total   simTotal
+	broken  error // a process that could not be started, or the command line
+	retried map[uint64]bool
 }
 
 // take hands out the next seeds; false if there are none.
@@ -129,6 +130,8 @@ func (b *simBatch) play(ctx context.Context, from, to uint64) (next uint64) {
 	switch {
 	case done && seed == to:
 		return to + 1
+	case hung.Load() && cmd.ProcessState.UserTime() < b.flags.limit/4 && b.again(seed):
+		return seed // it was kept from running
 	case hung.Load():
 		b.lost(seed, "hang", fmt.Sprintf("no end after %v of real time", b.flags.limit))
 	case ctx.Err() != nil: // somebody wanted it to end
@@ -178,6 +181,15 @@ func (b *simBatch) add(r *sim.Result) {
 		}
 	}
 	b.progress.show(b.total.String())
+}
+
+// again reports whether a seed may be played once more.
+func (b *simBatch) again(seed uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was := b.retried[seed]
+	b.retried[seed] = true
+	return !was
 }
 
 // lost is the failure of a seed that took its process with it.
