@@ -143,6 +143,7 @@ var dooms = []struct {
 	{^memdisk.Op(0), "groups/", 30},
 	{memdisk.OpRename | memdisk.OpSyncDir, "", 10},
 	{memdisk.OpRemove, "", 5},
+	{memdisk.OpRemove, "metadata/snapshot", 2},
 	{memdisk.OpCreate, "", 5},
 	{memdisk.OpSync, "/wal", 40},
 	{memdisk.OpRename | memdisk.OpCreate | memdisk.OpRemove, "/wal", 6},
@@ -167,11 +168,16 @@ func (s *nemesis) condemn(n *node) {
 
 // arm prepares what happens while a node starts.
 func (s *nemesis) arm(n *node) {
-	if s.w.calm || !s.w.plan.faults[faultDoom] || !oneIn(s.rng, 8) {
+	if s.w.calm {
 		return
 	}
-	s.condemn(n)
-	n.tap.doom.left = 1 + s.rng.IntN(40)
+	if s.w.plan.faults[faultDoom] && oneIn(s.rng, 8) {
+		s.condemn(n)
+		n.tap.doom.left = 1 + s.rng.IntN(40)
+	}
+	if s.w.plan.faults[faultIO] && oneIn(s.rng, 8) {
+		s.inject(n, memdisk.Fault{Class: memdisk.Fail, Ops: ^memdisk.OpSyncDir, At: 1 + s.rng.IntN(60)})
+	}
 }
 
 func (s *nemesis) pause() bool {
@@ -203,10 +209,10 @@ func (s *nemesis) failCalls() bool {
 	if n == nil {
 		return false
 	}
-	f := memdisk.Fault{Class: memdisk.Fail, At: 1 + s.rng.IntN(20)}
+	f := memdisk.Fault{Class: memdisk.Fail, Ops: ^memdisk.OpSyncDir, At: 1 + s.rng.IntN(20)}
 	switch s.rng.IntN(4) {
 	case 0:
-		f.Class, f.Keep = memdisk.ShortWrite, s.rng.Int64N(5000)
+		f.Class, f.Ops, f.Keep = memdisk.ShortWrite, 0, s.rng.Int64N(5000)
 	case 1:
 		f.Ops = memdisk.OpRead
 	case 2:

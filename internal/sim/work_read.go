@@ -43,7 +43,9 @@ func (c *client) poll() {
 			c.move()
 		case r.Code != galgo.CodeOK:
 			w.fail("polls", "poll of group %d at node %d is answered with %v", q.group, n.id, r.Code)
-		case n.life == q.life:
+		case oneIn(c.rng, 20): // files may go until it is read
+			w.after(between(c.rng, 1, 3*second), q.read)
+		default:
 			q.read()
 		}
 	})
@@ -91,8 +93,12 @@ func (q *pollCheck) from(next uint64) uint64 {
 	return 0
 }
 
+// read reads the plan, if the node that made it still lives.
 func (q *pollCheck) read() {
 	w := q.c.w
+	if q.n.life != q.life {
+		return
+	}
 	w.cover.Polls++
 	if q.plan.OnDisk() {
 		w.cover.PollsOfDisk++
