@@ -148,6 +148,8 @@ func checkVirgin(d disk.Disk, cfg FormatConfig) error {
 func checkVirginSuperblock(d disk.Disk, id superblock.Identity, lost func(string) error) error {
 	if _, err := d.List(metadataDir); errors.Is(err, disk.ErrNotExist) {
 		return nil
+	} else if err != nil {
+		return fmt.Errorf("list %s: %w", metadataDir, err)
 	}
 	store, err := superblock.Open(d, metadataDir)
 	if err != nil {

@@ -112,7 +112,7 @@ type Metadata struct {
 
 	super   superblockWriter
 	pause   setbacks // of the superblock's writes
-	promise promise  // as the log has it durably
+	promise promise  // as the log was last given it
 	unnamed []unnamed
 	owed    []owed
 	// unsettled are the ops whose changes of groups are not made yet on this node,
@@ -362,18 +362,27 @@ func (m *Metadata) settleOwed() {
 // in order with what else is written there, then in the superblock, which is what an
 // operator reads and what a lost end of the log is noticed by.
 func (m *Metadata) persist(s vsr.State, done func()) {
-	p := promise{State: s, replaced: m.promise.replaced}
 	if m.promise.Doubt == vsr.DoubtAll && s.Doubt != vsr.DoubtAll {
 		// The log of a view is here: the disk before this one took part in nothing that
-		// was created later. Each op behind the applied ones raises the revision by one
-		// at most.
-		p.replaced = m.machine.View().Revision() + uint64(m.group.core.Head()-m.group.core.CommitMin())
+		// was created later.
+		m.promise.replaced = m.group.core.Head()
+		m.settleReplaced(m.group.core.CommitMin())
 	}
-	m.feed.append(p.record(vsr.MetadataGroup), true, func() {
-		m.promise = p
+	m.promise.State = s
+	m.feed.append(m.promise.record(vsr.MetadataGroup), true, func() {
 		m.unnamed = append(m.unnamed, unnamed{s, done})
 		m.namePromise()
 	})
+}
+
+// settleReplaced notes the revision up to which groups are older than this disk, when
+// the op that ends them has been applied.
+func (m *Metadata) settleReplaced(applied vsr.Op) (settled bool) {
+	if m.promise.replaced == 0 || m.promise.revision != 0 || applied < m.promise.replaced {
+		return false
+	}
+	m.promise.revision = m.machine.View().Revision() + 1
+	return true
 }
 
 // namePromise writes to the superblock what waits for it; after a failure the next
@@ -436,10 +445,14 @@ func (m *Metadata) apply(p *vsr.Prepare) metadata.Output {
 		m.cfg.Observe(p)
 	}
 	m.ckpt.note(p)
-	return m.machine.Apply(metadata.Input{
+	out := m.machine.Apply(metadata.Input{
 		Op: uint64(p.Op), Timestamp: p.Timestamp, Operation: wire.Operation(p.Operation), Client: p.Client,
 		Session: p.Session, Request: p.Request, RequestSum: p.RequestSum, User: p.User, Body: p.Body,
 	})
+	if m.settleReplaced(p.Op) {
+		m.feed.append(m.promise.record(vsr.MetadataGroup), true, nil)
+	}
+	return out
 }
 
 // Tick passes one unit of time, some 10 ms.
@@ -463,7 +476,7 @@ func (m *Metadata) Ticking() bool { return m.cfg.Replicas > 1 || m.feed.ticking(
 // Doubts reports whether a group that this revision created may have been promised
 // something by a disk that this node had before.
 func (m *Metadata) Doubts(created uint64) bool {
-	return m.promise.Doubt == vsr.DoubtAll || created <= m.promise.replaced
+	return m.promise.doubts(created)
 }
 
 // View returns the metadata as of the last applied op.

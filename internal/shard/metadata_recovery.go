@@ -58,12 +58,16 @@ func (m *Metadata) recover(store superblock.Store, state superblock.State, base 
 	if err != nil {
 		return err
 	}
+	m.promise = promised
+	if m.settleReplaced(base.Op) {
+		m.feed.append(m.promise.record(vsr.MetadataGroup), true, nil)
+	}
 	replay, err := m.replay(base, state)
 	if err != nil {
 		return err
 	}
 	m.super = superblockWriter{store: store, exec: m.cfg.Executor, state: state}
-	m.promise, m.ckpt.op = promised, base.Op
+	m.ckpt.op = base.Op
 	m.group = group[metadata.Output]{
 		id: vsr.MetadataGroup, log: m.log, feed: &m.feed, exec: m.cfg.Executor, net: m.cfg.Network, note: m.cfg.Note,
 		sync: true, apply: m.apply, wake: func() {}, persist: m.persist, recovered: replay.rest,

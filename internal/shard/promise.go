@@ -16,21 +16,36 @@ import (
 //	  0     4  view
 //	  4     4  log view
 //	  8     8  doubt      see vsr.State
-//	 16     8  replaced   of the metadata group: groups that were created up to this
-//	                      revision may have been promised something by the disk before
+//	 16     8  replaced   of the metadata group: groups that were created up to this op
+//	                      may have been promised something by the disk before; 0: none
+//	 24     8  revision   the first after that op; 0 if it is not applied yet
 type promise struct {
 	vsr.State
-	replaced uint64
+	replaced vsr.Op
+	revision uint64
 }
 
-const promiseSize = 24
+const promiseSize = 32
+
+// doubts reports whether a group of this revision may have been promised something by a
+// disk that this replica had before.
+func (p *promise) doubts(created uint64) bool {
+	switch {
+	case p.Doubt == vsr.DoubtAll:
+		return true
+	case p.replaced == 0:
+		return false
+	}
+	return p.revision == 0 || created < p.revision // not applied yet: all there are
+}
 
 func (p promise) append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint32(b, uint32(p.View))
 	b = le.AppendUint32(b, uint32(p.LogView))
 	b = le.AppendUint64(b, uint64(p.Doubt))
-	return le.AppendUint64(b, p.replaced)
+	b = le.AppendUint64(b, uint64(p.replaced))
+	return le.AppendUint64(b, p.revision)
 }
 
 func decodePromise(b []byte) (promise, error) {
@@ -40,7 +55,7 @@ func decodePromise(b []byte) (promise, error) {
 	le := binary.LittleEndian
 	p := promise{
 		State:    vsr.State{View: vsr.View(le.Uint32(b)), LogView: vsr.View(le.Uint32(b[4:])), Doubt: vsr.Op(le.Uint64(b[8:]))},
-		replaced: le.Uint64(b[16:]),
+		replaced: vsr.Op(le.Uint64(b[16:])), revision: le.Uint64(b[24:]),
 	}
 	if p.LogView > p.View {
 		return promise{}, fmt.Errorf("shard: state record has log_view %d above view %d", p.LogView, p.View)

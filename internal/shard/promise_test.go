@@ -9,12 +9,12 @@ import (
 )
 
 func aPromise() promise {
-	return promise{State: vsr.State{View: 7, LogView: 5, Doubt: 300}, replaced: 0x0102}
+	return promise{State: vsr.State{View: 7, LogView: 5, Doubt: 300}, replaced: 0x0102, revision: 0x0304}
 }
 
 // Golden bytes: old ones must be readable for ever.
 func TestPromiseGolden(t *testing.T) {
-	const want = "07000000" + "05000000" + "2c01000000000000" + "0201000000000000"
+	const want = "07000000" + "05000000" + "2c01000000000000" + "0201000000000000" + "0403000000000000"
 	b := aPromise().append(nil)
 	if got := hex.EncodeToString(b); got != want {
 		t.Errorf("encodes to %s, want %s", got, want)
