@@ -365,7 +365,7 @@ func (c *Core) Step(m Message) {
 	if !c.knows(m.From, m.Boot) {
 		return
 	}
-	if m.View == c.view {
+	if m.View == c.view && m.Kind != MessageRequestStartView { // who asks for the view cannot help to commit in it
 		c.peers[m.From].heardAt = c.now
 	}
 	if m.Rest == nil {

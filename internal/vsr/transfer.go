@@ -112,6 +112,8 @@ func (c *Core) abandonTransfer() {
 	if c.target != nil {
 		c.target.nextSource(c)
 	}
+	c.fill() // what came meanwhile had to wait, and nothing else may ever come
+	c.advance()
 }
 
 // onRequestOffer asks the host for a checkpoint. What is applied is chosen for
