@@ -157,7 +157,7 @@ func (m *Metadata) Submit(req MetadataRequest, done func(MetadataReply)) {
 		return
 	}
 	if refused && !(busy && refusal.Outcome == OutcomeReply) {
-		done(m.refusal(req.Operation, refusal))
+		done(m.refusal(req, refusal))
 		return
 	}
 	if busy {
@@ -173,10 +173,12 @@ func (m *Metadata) Submit(req MetadataRequest, done func(MetadataReply)) {
 }
 
 // refusal is the answer that the present state gives, unless the client may know a
-// later one.
-func (m *Metadata) refusal(op wire.Operation, r MetadataReply) MetadataReply {
-	if m.group.behind() && r.Outcome != OutcomeReply {
-		return MetadataReply{Outcome: OutcomeResult, Operation: op, Code: galgo.CodeTransientNotAccepted}
+// later one: so it does when its session, which is the op of its login, is not known
+// here. A primary that was deposed and has not noticed yet finds out like this.
+func (m *Metadata) refusal(req MetadataRequest, r MetadataReply) MetadataReply {
+	behind := m.group.behind() || req.Session > uint64(m.group.core.CommitMin()) && m.cfg.Replicas > 1
+	if behind && r.Outcome != OutcomeReply {
+		return MetadataReply{Outcome: OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotAccepted}
 	}
 	return r
 }
@@ -274,7 +276,7 @@ func (m *Metadata) propose() {
 		// A second look: what was true when the request came in may have been
 		// changed by one that was before it in the queue.
 		if reply, final := m.recheck(call.req); final {
-			m.finish(call, m.refusal(call.req.Operation, reply))
+			m.finish(call, m.refusal(call.req, reply))
 			continue
 		}
 		err := m.group.propose(vsr.Request{
