@@ -302,7 +302,11 @@ func (n *node) ended() {
 func (n *node) stop() {
 	n.w.say("n%d is stopped", n.id)
 	n.w.cover.Stops++
-	if err := n.engine.Close(); err != nil && !n.faulted {
+	err := n.engine.Close()
+	if n.met() {
+		return
+	}
+	if err != nil && !n.faulted {
 		n.w.fail("stop", "node %d: %v", n.id, err)
 	}
 	n.tap.dead = true

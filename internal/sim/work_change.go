@@ -149,7 +149,8 @@ func (r *changeRecord) ended(reply edge.MetadataReply, f fate) {
 		c.evicted(reply.Reason)
 		c.register(r.resume)
 	default:
-		c.w.fail("sessions", "%v: node %d gives no answer to request %d of session %d", c, c.node.id, r.request, c.session.epoch)
+		entry, _ := c.w.model.metadata.View().Client(c.id)
+		c.w.fail("sessions", "%v gets no answer to request %d of session %d, made by op %d; the table has %+v", c, r.request, c.session.epoch, c.session.born, entry)
 	}
 }
 
