@@ -150,6 +150,7 @@ func TestSourceOfATransferDies(t *testing.T) {
 	b.kill(source)
 	b.caughtUp()
 	b.more(3)
+	b.stream() // in the session of before
 	b.start(source, false)
 	b.caughtUp()
 }
@@ -179,6 +180,90 @@ func TestPurgeDuringATransfer(t *testing.T) {
 	for _, name := range b.disks[2].Names() {
 		if strings.HasPrefix(name, "groups/") && strings.HasSuffix(name, "/00000000000000000000.log") {
 			t.Errorf("%s is of before the purge", name)
+		}
+	}
+}
+
+// Nodes of several shards: whichever dies, groups of all shards have a primary again.
+func TestPrimaryOfManyShardsDies(t *testing.T) {
+	for _, shape := range []struct{ nodes, shards int }{{3, 4}, {5, 3}} {
+		cfg := worldConfig()
+		cfg.System.Shards = shape.shards
+		c := newCluster(t, shape.nodes, cfg)
+		admin, group := c.begin()
+		c.call(admin, wire.OperationCreateTopic, wire.CreateTopicRequest{Stream: galgo.NamedID("s"), Name: "t", Partitions: 6}.Append(nil))
+		sent := make(map[uint64][]string)
+		round := func() {
+			for p := range uint32(6) {
+				g := group("t", p)
+				sent[g] = c.sendMany(g, sent[g], 2)
+			}
+		}
+		round()
+		for victim := range 2 {
+			c.kill(victim)
+			round()
+			c.start(victim, false)
+		}
+		for g, want := range sent {
+			c.equal(g, want)
+		}
+	}
+}
+
+// One partition gets no acknowledgements and is full. Another one goes on; when the first
+// can, it ends what it has taken.
+func TestBlockedPartitionHoldsUpNoOther(t *testing.T) {
+	c, admin, a := topicOf(t)
+	c.createTopic(admin, "u")
+	b := uint64(0)
+	c.until("there is another topic", func() bool { b = c.nodes[0].group("s", "u", 0); return b != 0 })
+	at := c.leader(a)
+	c.lost = func(m vsr.Message) bool { return uint64(m.Group) == a && m.Kind == vsr.MessagePrepareOk }
+	replies := make([]edge.SendReply, c.cfg.Partition.PrepareQueueDepth+10)
+	for i := range replies {
+		replies[i].Code = unanswered
+		c.numbered(at, a, uint64(i+1), &replies[i])
+	}
+	want := c.sendMany(b, nil, 5)
+	c.equal(b, want)
+	for i, r := range replies {
+		if r.Code != unanswered {
+			t.Fatalf("send %d was answered %v", i+1, r.Code)
+		}
+	}
+	c.lost = func(vsr.Message) bool { return false }
+	c.until("all are answered", func() bool {
+		return !slices.ContainsFunc(replies, func(r edge.SendReply) bool { return r.Code != galgo.CodeOK })
+	})
+	c.all(a, len(replies))
+}
+
+// The metadata comes as a snapshot in which a partition is gone and another is there: the
+// groups of the node are made to fit it, and nothing of the first is left on its disk.
+func TestSnapshotMakesAndRemovesGroups(t *testing.T) {
+	b := newBehind(t)
+	b.call(b.admin, wire.OperationDeleteTopic, topicBody("t"))
+	b.createTopic(b.admin, "u")
+	b.stream()
+	b.checkpoints()
+	u := b.nodes[0].group("s", "u", 0)
+	b.start(2, false)
+	b.send(u, "one")
+	b.equal(u, []string{"one"})
+	b.until("the old group is gone", func() bool {
+		_, there := b.nodes[2].engine.Stats(b.group)
+		return !there
+	})
+	for range 20 {
+		b.round()
+	}
+	if b.kinds[vsr.MessageChunk] == 0 {
+		t.Error("no snapshot was sent")
+	}
+	for _, name := range b.disks[2].Names() {
+		if strings.HasPrefix(name, "groups/00000000000000000001") {
+			t.Errorf("%s is still there", name)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"galgo"
 	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/vsr"
@@ -181,6 +182,71 @@ func TestStartWithoutWhatTheLogBeginsBehind(t *testing.T) {
 		_, err := OpenData(dataConfig(t, bad, &manual{}), []GroupSpec{spec(1)}, 1<<20)
 		if !errors.Is(err, ErrLogGap) || !strings.Contains(err.Error(), "group 1") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A checkpoint of several segments arrives as the same files.
+func TestCheckpointOfSeveralSegments(t *testing.T) {
+	small := spec(1)
+	small.SegmentSize = 1 << 10
+	d, exec := newData(t, memdisk.New(memdisk.Options{}), nil)
+	d.Create(small)
+	for range 5 {
+		stored(t, d, exec, 1, 700)
+	}
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	o, b := offerOf(t, d, 1)
+	receiver, exec := newData(t, memdisk.New(memdisk.Options{}), nil)
+	row, _, _, err := decodeTaken(bytes.NewReader(b), small, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiver.feed.append(wal.Record{Kind: wal.KindReset, Group: 1, Header: &row.head}, true, nil)
+	drive(receiver, exec)
+	gather(t, receiver.cfg.Disk, 1, o, b)
+	after := receiver.cfg.Disk.(*memdisk.Disk).PowerLoss(nil)
+	again, _ := reopened(t, after, small)
+	wantMessages(t, again, 1, 5)
+	files := 0
+	for name, b := range d.cfg.Disk.(*memdisk.Disk).Files() {
+		if strings.HasPrefix(name, groupsDir) {
+			if files++; !bytes.Equal(after.Bytes(name), b) {
+				t.Errorf("%s differs", name)
+			}
+		}
+	}
+	if files < 4 {
+		t.Errorf("%d files", files)
+	}
+}
+
+// What waits for room in a pipeline is bounded: one more is refused at once, and all that
+// were taken are answered.
+func TestFullQueueRefuses(t *testing.T) {
+	d, exec := newData(t, memdisk.New(memdisk.Options{}), nil)
+	d.Create(spec(1))
+	const room = 32 + queueFactor*32
+	var answers []*galgo.Code
+	for range 32 {
+		answers = append(answers, d.store(1, 10))
+	}
+	d.Turn() // these have their ops
+	for len(answers) < room+1 {
+		answers = append(answers, d.store(1, 10))
+	}
+	if got := *answers[room]; got != galgo.CodeTransientNotAccepted {
+		t.Errorf("one more than there is room for is answered %v", got)
+	}
+	if got := *answers[room-1]; got != galgo.Code(^uint32(0)) {
+		t.Errorf("the last that has room is answered %v before anything is done", got)
+	}
+	drive(d, exec)
+	for i, a := range answers[:room] {
+		if *a != galgo.CodeOK {
+			t.Errorf("send %d is answered %v", i, *a)
 		}
 	}
 }

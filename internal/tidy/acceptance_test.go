@@ -13,14 +13,30 @@ import (
 // those of the specification by section, and the public failures by kind.
 var acceptanceLines = map[string]int{
 	"10.1": 11, "10.2": 13, "10.3": 17, "10.4": 11, "10.5": 11, "10.7": 18, "10.8": 18,
+	"Q": 35, "P": 15, "E": 21, "M": 17, "X": 20, "F": 17, "A": 36, "K": 9, "S": 27,
 	"D": 27, "W": 27, "R": 23, "T": 27, "N": 30,
-	"PF-wire": 4, "PF-client": 4, "PF-storage": 21, "PF-config": 2,
+	"PF-wire": 4, "PF-client": 4, "PF-storage": 21, "PF-config": 2, "PF-recovery": 19, "PF-consensus": 11,
 }
 
 var (
 	acceptanceRow = regexp.MustCompile(`^\| ((?:PF-)?[A-Za-z0-9.]+)-(\d+) \|([^|]*)\|(.*)\|$`)
-	partsToCome   = regexp.MustCompile(`^\s*(\*differently\*[^|]* )?with (replication|consumer-group membership|encryption at rest|retention|users and tokens)\b`)
+	partsToCome   = regexp.MustCompile(`^\s*(\*differently\*[^|]* )?with (links between nodes|mending of damage from peers|consumer-group membership|encryption at rest|retention|users and tokens)\b`)
 )
+
+// scriptNames are the scripts that a row names, by how they begin.
+var scriptNames = regexp.MustCompile("`vsrtest.TestScripts` \\(([^)]*)\\)")
+
+func checkScripts(t *testing.T, answer string) {
+	t.Helper()
+	for _, m := range scriptNames.FindAllStringSubmatch(answer, -1) {
+		for name := range strings.SplitSeq(m[1], ", ") {
+			found, err := filepath.Glob(filepath.Join(root, "internal/vsr/vsrtest/testdata", name+"*.txt"))
+			if err != nil || len(found) == 0 {
+				t.Errorf("there is no script that begins with %q (%v)", name, err)
+			}
+		}
+	}
+}
 
 // tableRows yields the rows of all tables of a document in docs, without heads.
 func tableRows(t *testing.T, name string) (rows []string) {
@@ -54,6 +70,7 @@ func TestAcceptanceIsComplete(t *testing.T) {
 			t.Errorf("there is no line %s-%s", m[1], m[2])
 		}
 		answers[fmt.Sprintf("%s-%d", m[1], n)]++
+		checkScripts(t, m[4])
 		if !testName.MatchString(m[4]) && !strings.Contains(m[4], "*differently*: ") && !partsToCome.MatchString(m[4]) {
 			t.Errorf("line %s-%s has no answer:%s", m[1], m[2], m[4])
 		}

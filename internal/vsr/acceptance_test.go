@@ -551,3 +551,19 @@ func TestHighestViewIsAskedFor(t *testing.T) {
 		}
 	}
 }
+
+// A log that is longer above what is known to be committed than a vote can describe: the
+// replica cannot tell, which is no nack.
+func TestVoteOfALongLogCannotTell(t *testing.T) {
+	words := strings.Repeat("x ", PipelineCeiling+1)
+	for _, commit := range []Op{0, 1} {
+		headers := logOf(words)
+		head := headers[len(headers)-1]
+		c := New(Config{Group: 7, Incarnation: 3, Replica: 1, Replicas: 3, Pipeline: 8, Boot: 1}, Recovered{
+			Head: head.Op, HeadIdentity: head.Identity, HeadTimestamp: head.Timestamp, Commit: commit, Suffix: headers[commit:],
+		})
+		if m := c.vote(); m.Unknown != (commit == 0) || m.Unknown && len(m.Headers) > 0 || !m.Unknown && !m.chained() {
+			t.Errorf("%d ops above the commit point: unknown %v with %d headers", head.Op-commit, m.Unknown, len(m.Headers))
+		}
+	}
+}

@@ -88,3 +88,34 @@ func TestNothingIsAppliedDuringAnInstall(t *testing.T) {
 		t.Fatalf("installed: commit %v, want ops 3 and 4", r.Commit)
 	}
 }
+
+// A replica that has applied nothing above what the asker has makes no checkpoint for it.
+func TestNoOfferOfNothing(t *testing.T) {
+	a := after(nil, 0, "a")
+	c := fresh(1, 3)
+	ask := func(above Op) []TransferAction {
+		m := told(MessageRequestOffer, 2, 0)
+		m.Op = above
+		c.Step(m)
+		return transfers(c)
+	}
+	if got := ask(0); len(got) != 0 {
+		t.Errorf("with nothing applied: %v", got)
+	}
+	c.Step(carrying(told(MessagePrepare, 0, 0), a))
+	c.AppendDone(1, a.Identity)
+	if got := ask(0); len(got) != 0 {
+		t.Errorf("with nothing committed: %v", got)
+	}
+	m := told(MessageCommit, 0, 0)
+	m.Commit, m.Op, m.Identity, m.Beat = 1, 1, a.Identity, 1
+	c.Step(m)
+	c.Ready()
+	c.Applied(1)
+	if got := ask(1); len(got) != 0 {
+		t.Errorf("to who has as much: %v", got)
+	}
+	if got := ask(0); len(got) != 1 || got[0] != TransferOffer {
+		t.Errorf("to who has less: %v, want to make an offer", got)
+	}
+}

@@ -339,3 +339,32 @@ func TestDeepestPipelineIsInherited(t *testing.T) {
 		show 1`, vsr.PipelineCeiling, strings.Join(ops, " ")))
 	wantSeen(t, seen, "more: vsr: too many operations are waiting", "1 primary view=1 log_view=1 commit=127/127 head=127")
 }
+
+// PF-recovery-01: each replica is restarted when its log ends at, below and above what
+// the others know to be committed. An empty gap is no reason to ask for anything: soon
+// all have all, and nobody asks any more.
+func TestRestartAtEachCommitPoint(t *testing.T) {
+	for ops := range 4 {
+		for _, told := range []string{"", "tick 5 0\nsettle"} {
+			for _, missed := range []string{"", "deliver to=1 drop", "deliver to=2 drop", "deliver kind=prepare_ok drop"} {
+				for victim := range 3 {
+					script := []string{"new n=3"}
+					for i := range ops {
+						script = append(script, fmt.Sprint("propose 0 op", i+1))
+						if i == ops-1 {
+							script = append(script, missed)
+						}
+						script = append(script, "settle")
+					}
+					script = append(script, told, fmt.Sprint("crash ", victim), fmt.Sprint("restart ", victim), "run 200", "show")
+					var s Script
+					seen := playAll(t, &s, strings.Join(script, "\n"))
+					if n := strings.Count(seen, fmt.Sprintf("commit=%d/%d head=%d", ops, ops, ops)); n < 3 {
+						t.Errorf("%q: not all have all:\n%s", script, seen)
+					}
+					wantUnseen(t, playAll(t, &s, "tick 12\nsettle"), "request_")
+				}
+			}
+		}
+	}
+}
