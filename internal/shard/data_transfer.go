@@ -15,13 +15,6 @@ import (
 	"galgo/internal/wal"
 )
 
-// A checkpoint of a partition group travels as one sequence of bytes:
-//
-//	off  size  field
-//	  0     4  length  n
-//	  4     n  a table with the one row of the group, see data_table.go
-//	4+n        the files that its checkpoint names, see partition.Checkpoint.Files
-
 func transferDir(shard uint32) string { return shardDir(shard) + "/transfer" }
 
 // groupTaking is a checkpoint of a peer that is being installed. Its order: what was
@@ -91,7 +84,14 @@ func partsOf(g *dataGroup) parts {
 	return p
 }
 
-// decodeTaken reads what was gathered, up to the files.
+// decodeTaken reads what was gathered, up to the files. A checkpoint of a partition group
+// travels as one sequence of bytes:
+//
+//	off  size  field
+//	  0     4  length  n
+//	  4     n  table   with the one row of the group
+//	4+n        files   that its checkpoint names, each as long as that says: of each
+//	                   segment, oldest first, the log and then the index
 func decodeTaken(r io.ReaderAt, s GroupSpec, o vsr.Offer) (row tableRow, c *partition.Checkpoint, files int64, err error) {
 	bad := func(format string, args ...any) (tableRow, *partition.Checkpoint, int64, error) {
 		return tableRow{}, nil, 0, fmt.Errorf("%w: %s", errStaged, fmt.Sprintf(format, args...))
