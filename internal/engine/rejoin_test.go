@@ -267,3 +267,33 @@ func TestSnapshotMakesAndRemovesGroups(t *testing.T) {
 		}
 	}
 }
+
+// A segment has rotted on the node that is asked for its checkpoint. The rot does not
+// travel: the checkpoint is refused, and taken from the other node.
+func TestRotDoesNotTravel(t *testing.T) {
+	b := newBehind(t)
+	rotten := b.leader(b.group)
+	var log string
+	for name := range b.disks[rotten].Files() {
+		if strings.HasPrefix(name, "groups/") && strings.HasSuffix(name, ".log") {
+			log = name
+		}
+	}
+	sound := slices.Clone(b.disks[1-rotten].Bytes(log))
+	b.disks[rotten].FlipBit(log, int64(len(sound))/2, 4)
+	offers := map[uint8]int{}
+	b.lost = func(m vsr.Message) bool {
+		if m.Kind == vsr.MessageOffer && uint64(m.Group) == b.group && m.Offer.Op > 0 {
+			offers[m.From]++
+		}
+		return false
+	}
+	b.start(2, false)
+	b.caughtUp()
+	if offers[uint8(rotten)] == 0 || offers[uint8(1-rotten)] == 0 {
+		t.Errorf("offers of %v, want one of each", offers)
+	}
+	if got := b.disks[2].Bytes(log); len(got) < len(sound) || !slices.Equal(got[:len(sound)], sound) {
+		t.Error("node 2 has other bytes than the sound node")
+	}
+}

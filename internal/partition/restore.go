@@ -29,6 +29,41 @@ func (c *Checkpoint) Files(dir string) []CheckpointFile {
 	return files
 }
 
+// Verify reads the messages of a checkpoint that came from another replica, before
+// anything here is changed: what has rotted there must not take the place of what other
+// replicas have. src is as for Restore. The error is a *DamageError, or one of src.
+func Verify(cfg Config, c *Checkpoint, src io.ReaderAt) error {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return err
+	}
+	var window []byte
+	buffer := func(n int) []byte {
+		if cap(window) < n {
+			window = make([]byte, n)
+		}
+		return window[:n]
+	}
+	pos, time := int64(0), uint64(0)
+	for i := range c.segments {
+		s := &c.segments[i]
+		w := walker{
+			seg: newSegment(&cfg, c.Generation, s.base), file: io.NewSectionReader(src, pos, int64(s.size)),
+			partition: uint64(cfg.Partition), end: s.size, next: s.base, time: time, want: windowMax, buffer: buffer,
+		}
+		for b := []byte{}; b != nil; {
+			if b, _, err = w.record(); err != nil {
+				return err
+			}
+		}
+		if w.next != s.last+1 {
+			return w.damage(fmt.Sprintf("it ends at offset %d, the checkpoint says %d", w.next, s.last+1))
+		}
+		pos, time = pos+int64(s.size)+indexPos(s.entries), w.time
+	}
+	return nil
+}
+
 // Restore makes the files of a checkpoint that came from another replica, durably.
 // src has their bytes, back to back in the order of Files. What this replica has of
 // them already are the same bytes, so a crash in the middle harms no checkpoint that

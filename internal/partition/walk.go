@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"galgo/internal/disk"
 	"galgo/internal/wire"
 )
 
@@ -20,7 +19,7 @@ const (
 // it ends where the log may still be read.
 type walker struct {
 	seg       *segment
-	file      disk.File
+	file      io.ReaderAt
 	partition uint64
 
 	pos, end uint64 // bytes of the log that are still to be read

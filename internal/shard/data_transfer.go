@@ -137,8 +137,10 @@ func (d *Data) take(g *dataGroup, o vsr.Offer, reset bool) {
 	g.courier.run(func() (err error) {
 		r := g.courier.gathered(o)
 		defer r.Close()
-		k.row, k.ckpt, k.files, err = decodeTaken(r, g.spec, o)
-		return err
+		if k.row, k.ckpt, k.files, err = decodeTaken(r, g.spec, o); err != nil {
+			return err
+		}
+		return partition.Verify(d.config(g.spec), k.ckpt, io.NewSectionReader(r, k.files, int64(o.Size)-k.files))
 	}, func(err error) {
 		switch {
 		case err != nil:

@@ -10,6 +10,7 @@ import (
 	"galgo"
 	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
+	"galgo/internal/partition"
 	"galgo/internal/vsr"
 	"galgo/internal/wal"
 )
@@ -248,5 +249,28 @@ func TestFullQueueRefuses(t *testing.T) {
 		if *a != galgo.CodeOK {
 			t.Errorf("send %d is answered %v", i, *a)
 		}
+	}
+}
+
+// Every flipped bit of a message that travels is found before anything is changed.
+func TestRotInATransferIsFound(t *testing.T) {
+	o, b := sourceOfOne(t)
+	_, c, files, err := decodeTaken(bytes.NewReader(b), spec(1), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func() error {
+		return partition.Verify(partition.Config{Group: 1, Disk: memdisk.New(memdisk.Options{})}, c, bytes.NewReader(b[files:]))
+	}
+	if err := verify(); err != nil {
+		t.Fatal(err)
+	}
+	log := c.Files("")[0]
+	for at := files; at < files+log.Size; at++ {
+		b[at] ^= 1 << (at % 8)
+		if _, damaged := errors.AsType[*partition.DamageError](verify()); !damaged {
+			t.Errorf("byte %d of the log: %v", at-files, verify())
+		}
+		b[at] ^= 1 << (at % 8)
 	}
 }
