@@ -297,3 +297,33 @@ func TestRotDoesNotTravel(t *testing.T) {
 		t.Error("node 2 has other bytes than the sound node")
 	}
 }
+
+// Questions for a checkpoint that come while it is being read do not have it read again.
+func TestCheckpointIsReadOnceForAllWhoAsk(t *testing.T) {
+	b := newBehind(t)
+	source := b.leader(b.group)
+	s := b.status(source, b.group)
+	ask := vsr.Message{
+		Kind: vsr.MessageRequestOffer, From: 2, To: uint8(source), Group: s.Group, Incarnation: s.Incarnation, Boot: 1 << 40, View: s.State.View, LogView: s.State.View,
+	}
+	offers := 0
+	b.lost = func(m vsr.Message) bool {
+		if m.Kind == vsr.MessageOffer && m.Offer.Op > 0 {
+			offers++
+		}
+		return false
+	}
+	before := b.disks[source].Reads()
+	const questions = 20
+	for range questions {
+		b.nodes[source].engine.Deliver(ask)
+	}
+	for b.nodes[source].step() {
+	}
+	for _, m := range b.mail {
+		b.lost(m)
+	}
+	if reads := b.disks[source].Reads() - before; offers != questions || reads > questions {
+		t.Errorf("%d offers for %d questions, with %d reads of the disk", offers, questions, reads)
+	}
+}

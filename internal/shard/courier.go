@@ -30,6 +30,9 @@ type courier struct {
 	offered vsr.Offer // last, and what it is made of
 	parts   parts
 	taken   bool // something may have been gathered
+	// summing: the next offer is being read. summed are the replicas that wait for it.
+	summing bool
+	summed  []uint8
 }
 
 func (c *courier) do(t vsr.Transfer) {
@@ -74,21 +77,34 @@ func (c *courier) offer(t vsr.Transfer) {
 			c.touch()
 			return
 		}
-		o := vsr.Offer{Op: head.Op, Identity: head.Identity, Timestamp: head.Timestamp, Size: p.size()}
-		c.run(func() (err error) {
-			r := p.open(c.disk)
-			defer r.Close()
-			o.Sum, err = sumOf(r, o.Size)
-			return err
-		}, func(err error) {
-			if err != nil {
-				c.note("a checkpoint for a peer cannot be read", "group", c.place.name, "op", o.Op, "err", err)
-				o = vsr.Offer{}
-			} else {
-				c.offered, c.parts = o, p
-			}
-			c.core().Offered(t.To, o)
-		})
+		if c.summed = append(c.summed, t.To); !c.summing {
+			c.sum(head, p)
+		}
+	})
+}
+
+// sum reads a checkpoint whole, which may take long, and offers it to all who have asked
+// meanwhile.
+func (c *courier) sum(head vsr.Header, p parts) {
+	c.summing = true
+	o := vsr.Offer{Op: head.Op, Identity: head.Identity, Timestamp: head.Timestamp, Size: p.size()}
+	c.run(func() (err error) {
+		r := p.open(c.disk)
+		defer r.Close()
+		o.Sum, err = sumOf(r, o.Size)
+		return err
+	}, func(err error) {
+		if err != nil {
+			c.note("a checkpoint for a peer cannot be read", "group", c.place.name, "op", o.Op, "err", err)
+			o = vsr.Offer{}
+		} else {
+			c.offered, c.parts = o, p
+		}
+		waiting := c.summed
+		c.summing, c.summed = false, nil
+		for _, to := range waiting {
+			c.core().Offered(to, o)
+		}
 	})
 }
 
