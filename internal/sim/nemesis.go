@@ -146,6 +146,8 @@ var dooms = []struct {
 	{memdisk.OpRemove, "metadata/snapshot", 2},
 	{memdisk.OpCreate, "", 5},
 	{memdisk.OpSync, "/wal", 40},
+	{memdisk.OpWrite | memdisk.OpSync, ".wal", 40},
+	{memdisk.OpWrite | memdisk.OpSync, ".wal", 10},
 	{memdisk.OpRename | memdisk.OpCreate | memdisk.OpRemove, "/wal", 6},
 }
 

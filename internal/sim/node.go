@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/engine"
 	"galgo/internal/shard"
@@ -211,7 +210,7 @@ func (n *node) refused(err error) {
 		w.cover.DiedAtStart++
 		n.die(n.doomed)
 		w.nemesis.revive(n)
-	case n.faulted && (errors.Is(err, memdisk.ErrIO) || errors.Is(err, disk.ErrNoSpace)):
+	case n.faulted && n.disk.Fired() > 0:
 		w.cover.StartsFailed++
 		n.disk = n.disk.Kill()
 		w.nemesis.revive(n)
