@@ -30,6 +30,7 @@ type courier struct {
 	offered vsr.Offer // last, and what it is made of
 	parts   parts
 	taken   bool // something may have been gathered
+	failed  int  // in a row, of what is tried again
 	// summing: the next offer is being read. summed are the replicas that wait for it.
 	summing bool
 	summed  []uint8
@@ -153,6 +154,7 @@ func (c *courier) begin(o vsr.Offer) {
 			c.again("no place for a checkpoint from a peer", err, func() { c.begin(o) })
 			return
 		}
+		c.failed = 0
 		c.core().TransferStored(o, stored)
 	})
 }
@@ -163,12 +165,15 @@ func (c *courier) write(t vsr.Transfer) {
 			c.again("a piece of a checkpoint from a peer was not written", err, func() { c.write(t) })
 			return
 		}
+		c.failed = 0
 		c.core().TransferStored(t.Offer, t.Offset+uint64(len(t.Data)))
 	})
 }
 
 func (c *courier) again(what string, err error, f func()) {
-	c.note(what+"; it will be tried again", "group", c.place.name, "err", err)
+	if c.failed++; rare(c.failed) {
+		c.note(what+"; it will be tried again", "group", c.place.name, "attempt", c.failed, "err", err)
+	}
 	c.later(func() {
 		if !c.gone() {
 			f()
@@ -210,6 +215,7 @@ func (c *courier) refuse(o vsr.Offer, why error) {
 
 // installed tells the core that the checkpoint is the state.
 func (c *courier) installed(o vsr.Offer) {
+	c.failed = 0
 	c.core().TransferDone(o, true)
 	c.touch()
 }

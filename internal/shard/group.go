@@ -89,6 +89,15 @@ func (g *group[R]) begin(replica uint8) {
 	})
 }
 
+// step takes a message. Before the group has begun it would only gather answers that
+// may not leave, for as long as the disk is full.
+func (g *group[R]) step(m vsr.Message) {
+	if !g.unborn {
+		g.core.Step(m)
+		g.touch()
+	}
+}
+
 // tick passes one unit of time.
 func (g *group[R]) tick() {
 	if !g.unborn {

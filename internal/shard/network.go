@@ -27,8 +27,7 @@ func (r *Replication) config(cluster [16]byte, group vsr.GroupID, incarnation ui
 
 // Deliver hands the metadata group a message from another replica.
 func (m *Metadata) Deliver(msg vsr.Message) {
-	m.group.core.Step(msg)
-	m.group.touch()
+	m.group.step(msg)
 }
 
 // LinkDown says that the connection to a replica broke.
@@ -41,8 +40,7 @@ func (m *Metadata) LinkDown(replica uint8) {
 // that is not here, yet or any more, is dropped: the sender repeats what matters.
 func (d *Data) Deliver(msg vsr.Message) {
 	if g := d.groups[msg.Group]; g != nil {
-		g.group.core.Step(msg)
-		g.group.touch()
+		g.group.step(msg)
 	}
 }
 
