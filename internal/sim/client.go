@@ -103,16 +103,6 @@ func (c *crowd) begin() {
 	}
 }
 
-// resting reports whether nobody waits for anything.
-func (c *crowd) resting() bool {
-	for _, cl := range c.clients {
-		if cl.open > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 func (c *client) later() {
 	c.w.after(between(c.rng, 1, 2*c.w.plan.work.think), func() {
 		if c.w.calm {

@@ -91,29 +91,44 @@ func (r *result) row() string {
 	return fmt.Sprintf("| %s | %s | %s | %.1f | %s |\n", r.name, r.rule, seeds, r.took.Seconds(), found)
 }
 
-var failedSeed = regexp.MustCompile(`(?m)^.*\bseed (\d+)\b.*?: (.*)$`)
+// failedSeed finds what the simulator says of a seed: its number, and the check.
+var failedSeed = regexp.MustCompile(`(?m)^seed (\d+): (?:step \d+ at [0-9.]+: )?(.*)$`)
+
+// chunk is how many seeds are played before it is asked whether one has failed.
+const chunk = 16
 
 // try builds galgo without the rule and lets the simulator look for the difference.
 func try(m mutation, tmp string, seeds int) (result, error) {
+	r := result{mutation: m, seed: -1}
 	binary, err := build(m, tmp)
-	if err != nil || seeds == 0 {
-		return result{mutation: m}, err
+	if err != nil {
+		return r, err
 	}
 	start := time.Now()
-	cmd := exec.Command(binary, "sim", "--seeds", fmt.Sprintf("0..%d", seeds-1), "--until-failure")
-	text, err := cmd.CombinedOutput()
-	r := result{mutation: m, seed: -1, took: time.Since(start)}
-	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
-		return r, err
-	} else if failed {
-		r.seed, r.check = 0, "failure without a seed"
-		if found := failedSeed.FindSubmatch(text); found != nil {
-			r.seed, _ = strconv.Atoi(string(found[1]))
-			r.check = strings.ReplaceAll(string(found[2]), "|", "/")
+	for from := 0; from < seeds && r.seed < 0; from += chunk {
+		text, err := exec.Command(binary, "sim", "--seeds", fmt.Sprintf("%d..%d", from, min(from+chunk, seeds)-1)).CombinedOutput()
+		if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+			if err != nil {
+				return r, err
+			}
+			continue
+		}
+		found := failedSeed.FindSubmatch(text)
+		if found == nil {
+			return r, fmt.Errorf("mutation %s: the simulator fails without a seed:\n%s", m.name, text)
+		}
+		r.seed, _ = strconv.Atoi(string(found[1]))
+		r.check = strings.ReplaceAll(string(found[2]), "|", "/")
+		if len(r.check) > checkMax {
+			r.check = r.check[:checkMax] + " …"
 		}
 	}
+	r.took = time.Since(start)
 	return r, nil
 }
+
+// checkMax bounds what a row tells of a failure, in bytes.
+const checkMax = 120
 
 // build makes a binary of the tree with the changed files laid over it.
 func build(m mutation, tmp string) (string, error) {
