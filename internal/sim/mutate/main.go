@@ -118,13 +118,56 @@ func try(m mutation, tmp string, seeds int) (result, error) {
 			return r, fmt.Errorf("mutation %s: the simulator fails without a seed:\n%s", m.name, text)
 		}
 		r.seed, _ = strconv.Atoi(string(found[1]))
-		r.check = strings.ReplaceAll(string(found[2]), "|", "/")
-		if len(r.check) > checkMax {
-			r.check = r.check[:checkMax] + " …"
-		}
+		r.check = shorten(string(found[2]))
+	}
+	if r.seed < 0 {
+		err = schedules(&r, tmp, seeds)
 	}
 	r.took = time.Since(start)
-	return r, nil
+	return r, err
+}
+
+// coreFactor is how many schedules of the core alone are played for a seed of the
+// simulator: they are that much shorter.
+const coreFactor = 20
+
+var (
+	failedSchedule = regexp.MustCompile(`seed (\d+): (.*)`)
+	panicked       = regexp.MustCompile(`panic: (.*)`)
+)
+
+// schedules lets the random schedules of the core look for what the simulator has not
+// found: a rule of the protocol alone shows there more often.
+func schedules(r *result, tmp string, seeds int) error {
+	for _, e := range r.edits {
+		if !strings.HasPrefix(e.file, "internal/vsr/") {
+			return nil
+		}
+	}
+	text, err := exec.Command("go", "test", "-overlay", filepath.Join(tmp, "overlay.json"), "./internal/vsr/vsrtest",
+		"-run", "^TestRandomSchedules$", "-seeds", strconv.Itoa(coreFactor*seeds)).CombinedOutput()
+	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
+		return err
+	}
+	if found := failedSchedule.FindSubmatch(text); found != nil {
+		r.seed, _ = strconv.Atoi(string(found[1]))
+		r.check = string(found[2])
+	} else if found := panicked.FindSubmatch(text); found != nil {
+		r.seed, r.check = 0, string(found[1])
+	} else {
+		return fmt.Errorf("mutation %s: the schedules of the core fail without a seed:\n%s", r.name, text)
+	}
+	r.check = "core schedules: " + shorten(r.check)
+	return nil
+}
+
+// shorten makes the text of a failure fit a row.
+func shorten(text string) string {
+	text = strings.ReplaceAll(text, "|", "/")
+	if len(text) > checkMax {
+		text = text[:checkMax] + " …"
+	}
+	return text
 }
 
 // checkMax bounds what a row tells of a failure, in bytes.
