@@ -433,12 +433,6 @@ func (c *Core) IsPrimary() bool {
 	return c.leads() && !c.needsPersist() && !c.election.suspecting
 }
 
-// CaughtUp reports whether this replica may answer from its state what only the
-// newest state can answer: it is primary and has applied all that is chosen.
-func (c *Core) CaughtUp() bool {
-	return c.IsPrimary() && c.log.base == c.commitMax && c.log.base >= c.barrier
-}
-
 // Barrier returns the op that reads wait for after a restart, 0 for none: this
 // replica may have acknowledged everything up to there before.
 func (c *Core) Barrier() Op {

@@ -244,12 +244,12 @@ func TestDurableReadsWaitForTheBarrier(t *testing.T) {
 	var s Script
 	playAll(t, &s, "new n=3\npropose 0 a b\nsettle\ncrash 0\ncrash 1\ncrash 2\nrestart 0\nrestart 1\nrestart 2")
 	core := s.cluster.replicas[1].core
-	if core.Barrier() != 2 || core.CaughtUp() || core.Current() {
-		t.Fatalf("barrier %d, caught up %t, current %t after a restart with ops 1 and 2; want 2, false, false", core.Barrier(), core.CaughtUp(), core.Current())
+	if core.Barrier() != 2 || core.Serving() || core.Current() {
+		t.Fatalf("barrier %d, serving %t, current %t after a restart with ops 1 and 2; want 2, false, false", core.Barrier(), core.Serving(), core.Current())
 	}
 	playAll(t, &s, "run 60")
-	if core.Barrier() != 0 || !core.CaughtUp() || !core.Current() {
-		t.Fatalf("barrier %d, caught up %t, current %t as the primary of view %d", core.Barrier(), core.CaughtUp(), core.Current(), core.View().View)
+	if core.Barrier() != 0 || !core.Serving() || !core.Current() {
+		t.Fatalf("barrier %d, serving %t, current %t as the primary of view %d", core.Barrier(), core.Serving(), core.Current(), core.View().View)
 	}
 }
 
