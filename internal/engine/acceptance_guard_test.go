@@ -453,19 +453,7 @@ func TestNoFormattingOverWhatWasDone(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			d := r.disk(t)
 			r.hurt(t, d)
-			before := d.Clone()
-			_, err := open(t, d, worldConfig(), 2, 2_000_000)
-			if !errors.Is(err, r.want) {
-				t.Fatalf("got %v\nwant an error that wraps: %v", err, r.want)
-			}
-			for _, s := range r.says {
-				if !strings.Contains(err.Error(), s) {
-					t.Errorf("the message does not say %q:\n%v", s, err)
-				}
-			}
-			if diff := memdisk.Diff(before, d); diff != "" {
-				t.Errorf("the refusal changed the disk: %s", diff)
-			}
+			refuses(t, d, r.want, r.says)
 		})
 	}
 	t.Run("nothing was done", func(t *testing.T) {

@@ -51,20 +51,26 @@ func TestRefusals(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			d := rested(t)
 			r.hurt(t, d)
-			before := d.Clone()
-			_, err := open(t, d, worldConfig(), 2, 2_000_000)
-			if !errors.Is(err, r.want) {
-				t.Fatalf("got %v\nwant an error that wraps: %v", err, r.want)
-			}
-			for _, s := range r.says {
-				if !strings.Contains(err.Error(), s) {
-					t.Errorf("the message does not say %q:\n%v", s, err)
-				}
-			}
-			if diff := memdisk.Diff(before, d); diff != "" {
-				t.Errorf("the refusal changed the disk: %s", diff)
-			}
+			refuses(t, d, r.want, r.says)
 		})
+	}
+}
+
+// refuses starts a node on a disk: it must not start, say why, and leave the disk alone.
+func refuses(t *testing.T, d *memdisk.Disk, want error, says []string) {
+	t.Helper()
+	before := d.Clone()
+	_, err := open(t, d, worldConfig(), 2, 2_000_000)
+	if !errors.Is(err, want) {
+		t.Fatalf("got %v\nwant an error that wraps: %v", err, want)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("the message does not say %q:\n%v", s, err)
+		}
+	}
+	if diff := memdisk.Diff(before, d); diff != "" {
+		t.Errorf("the refusal changed the disk: %s", diff)
 	}
 }
 

@@ -137,11 +137,7 @@ func (c *courier) read(t vsr.Transfer) {
 
 func (c *courier) begin(o vsr.Offer) {
 	if c.occupied != nil && c.occupied() {
-		c.later(func() {
-			if !c.gone() {
-				c.begin(o)
-			}
-		})
+		c.postpone(func() { c.begin(o) })
 		return
 	}
 	var stored uint64
@@ -174,6 +170,11 @@ func (c *courier) again(what string, err error, f func()) {
 	if c.failed++; rare(c.failed) {
 		c.note(what+"; it will be tried again", "group", c.place.name, "attempt", c.failed, "err", err)
 	}
+	c.postpone(f)
+}
+
+// postpone does something after a pause, unless the group is gone by then.
+func (c *courier) postpone(f func()) {
 	c.later(func() {
 		if !c.gone() {
 			f()
@@ -191,9 +192,6 @@ func (c *courier) seal(o vsr.Offer, reset bool) {
 		c.install(o, reset)
 	})
 }
-
-// gathered makes readable what was gathered.
-func (c *courier) gathered(o vsr.Offer) *partsReader { return c.place.open(o) }
 
 // forget removes what was gathered for a group that is gone.
 func (c *courier) forget() {

@@ -135,7 +135,7 @@ func (d *Data) take(g *dataGroup, o vsr.Offer, reset bool) {
 	k := &g.taking
 	*k = groupTaking{installing: true, offer: o, reset: reset, unsaved: k.unsaved}
 	g.courier.run(func() (err error) {
-		r := g.courier.gathered(o)
+		r := g.courier.place.open(o)
 		defer r.Close()
 		if k.row, k.ckpt, k.files, err = decodeTaken(r, g.spec, o); err != nil {
 			return err
@@ -173,7 +173,7 @@ func (d *Data) restore(g *dataGroup) {
 	var machine *partition.Machine
 	d.jobs++
 	d.cfg.Executor.Go(LaneSegments, func() (err error) {
-		r := g.courier.gathered(k.offer)
+		r := g.courier.place.open(k.offer)
 		defer r.Close()
 		machine, err = restored(d.config(g.spec), k.ckpt, io.NewSectionReader(r, k.files, int64(k.offer.Size)-k.files))
 		return err

@@ -368,7 +368,7 @@ func (m *Metadata) persist(s vsr.State, done func()) {
 		// The log of a view is here: the disk before this one took part in nothing that
 		// was created later.
 		m.promise.replaced = m.group.core.Head()
-		m.settleReplaced(m.group.core.CommitMin())
+		m.noteReplaced(m.group.core.CommitMin())
 	}
 	m.promise.State = s
 	m.feed.append(m.promise.record(vsr.MetadataGroup), true, func() {
@@ -377,9 +377,16 @@ func (m *Metadata) persist(s vsr.State, done func()) {
 	})
 }
 
-// settleReplaced notes the revision up to which groups are older than this disk, when
-// the op that ends them has been applied.
-func (m *Metadata) settleReplaced(applied vsr.Op) (settled bool) {
+// settleReplaced writes down the revision up to which groups are older than this disk,
+// when the op that ends them has been applied.
+func (m *Metadata) settleReplaced(applied vsr.Op) {
+	if m.noteReplaced(applied) {
+		m.feed.append(m.promise.record(vsr.MetadataGroup), true, nil)
+	}
+}
+
+// noteReplaced has the next record of the promise say it.
+func (m *Metadata) noteReplaced(applied vsr.Op) (news bool) {
 	if m.promise.replaced == 0 || m.promise.revision != 0 || applied < m.promise.replaced {
 		return false
 	}
@@ -451,9 +458,7 @@ func (m *Metadata) apply(p *vsr.Prepare) metadata.Output {
 		Op: uint64(p.Op), Timestamp: p.Timestamp, Operation: wire.Operation(p.Operation), Client: p.Client,
 		Session: p.Session, Request: p.Request, RequestSum: p.RequestSum, User: p.User, Body: p.Body,
 	})
-	if m.settleReplaced(p.Op) {
-		m.feed.append(m.promise.record(vsr.MetadataGroup), true, nil)
-	}
+	m.settleReplaced(p.Op)
 	return out
 }
 

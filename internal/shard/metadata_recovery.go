@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"galgo"
 	"galgo/internal/disk"
@@ -59,9 +61,7 @@ func (m *Metadata) recover(store superblock.Store, state superblock.State, base 
 		return err
 	}
 	m.promise = promised
-	if m.settleReplaced(base.Op) {
-		m.feed.append(m.promise.record(vsr.MetadataGroup), true, nil)
-	}
+	m.settleReplaced(base.Op)
 	replay, err := m.replay(base, state)
 	if err != nil {
 		return err
@@ -168,12 +168,11 @@ func (m *Metadata) openLog() (wal.RecoveredGroup, error) {
 
 // recoveredGroup is what the log held of one group; nothing, if it did not know it.
 func recoveredGroup(r *wal.Recovered, id vsr.GroupID) wal.RecoveredGroup {
-	for _, g := range r.Groups {
-		if g.Group == id {
-			return g
-		}
+	at, ok := slices.BinarySearchFunc(r.Groups, id, func(g wal.RecoveredGroup, id vsr.GroupID) int { return cmp.Compare(g.Group, id) })
+	if !ok {
+		return wal.RecoveredGroup{Group: id}
 	}
-	return wal.RecoveredGroup{Group: id}
+	return r.Groups[at]
 }
 
 // replay applies what the log holds above the snapshot and is known to be committed.

@@ -164,9 +164,7 @@ func (m *Metadata) becomeTaken() {
 	k := m.taking
 	m.taking = taking{}
 	m.machine = k.machine
-	if m.settleReplaced(k.head.Op) {
-		m.feed.append(m.promise.record(vsr.MetadataGroup), true, nil)
-	}
+	m.settleReplaced(k.head.Op)
 	m.ckpt.head, m.ckpt.op, m.ckpt.bytes = k.head, k.head.Op, 0
 	m.log.Release(vsr.MetadataGroup, k.head.Op)
 	m.group.skip(k.head.Op, k.reset)
