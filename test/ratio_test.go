@@ -20,6 +20,7 @@ import (
 
 	"galgo"
 	"galgo/client"
+	"galgo/internal/wire"
 )
 
 // The benchmarks here compare galgo with the bare work of the same machine, in
@@ -51,22 +52,30 @@ func report(b *testing.B, ours, bare []float64, unit string) {
 }
 
 // Durable sends of 1 KiB messages in batches of 1000, some in flight, against a plain
-// sequential write into a preallocated, written file with a sync per 1 MiB.
+// sequential write into a preallocated, written file with a sync per 1 MiB. The clients
+// share the processors with the server. Those of the first kind encode their batches
+// meanwhile; those of the second have them ready, so that it is the server that is
+// measured.
 func BenchmarkRatioDurableSend(b *testing.B) {
 	for _, inFlight := range []int{1, 4, 16} {
-		b.Run(fmt.Sprintf("in-flight=%d", inFlight), func(b *testing.B) { ratioDurableSend(b, inFlight) })
+		b.Run(fmt.Sprintf("client/in-flight=%d", inFlight), func(b *testing.B) { ratioDurableSend(b, inFlight, (*benchProcess).produce) })
+	}
+	for _, inFlight := range []int{1, 4, 16} {
+		b.Run(fmt.Sprintf("ready/in-flight=%d", inFlight), func(b *testing.B) { ratioDurableSend(b, inFlight, (*benchProcess).produceReady) })
 	}
 }
 
-func ratioDurableSend(b *testing.B, inFlight int) {
+type producer func(s *benchProcess, b *testing.B, name string, messages, inFlight int) float64
+
+func ratioDurableSend(b *testing.B, inFlight int, produce producer) {
 	for b.Loop() {
 		s := benchServer(b)
 		f := preallocated(b, filepath.Join(filepath.Dir(s.dir), "bare"), 512<<20)
-		s.produce(b, "warm", 1_000_000, inFlight) // once around the log, as in a server that has run for a while
+		produce(s, b, "warm", 1_000_000, inFlight) // once around the log, as in a server that has run for a while
 		var ours, bare []float64
 		for i := range pairs {
 			bare = append(bare, writeSynced(b, f, 512<<20, 1<<20))
-			ours = append(ours, s.produce(b, fmt.Sprint("send", i), 1_000_000, inFlight))
+			ours = append(ours, produce(s, b, fmt.Sprint("send", i), 1_000_000, inFlight))
 		}
 		s.kill()
 		report(b, ours, bare, "MB/s")
@@ -195,6 +204,55 @@ func (s *benchProcess) processorTime(b *testing.B) time.Duration {
 // produce sends messages to a topic of one partition and returns payload MB/s.
 func (s *benchProcess) produce(b *testing.B, name string, messages, inFlight int) float64 {
 	b.Helper()
+	c := s.createTopic(b, name)
+	return spread(b, messages, inFlight, func(int) func() error {
+		batch := messagesOf(batchSize)
+		return func() error {
+			_, err := c.SendMessages(context.Background(), galgo.NamedID(name), galgo.NamedID(name), galgo.ToPartition(0), batch)
+			return err
+		}
+	})
+}
+
+// produceReady does as produce, over a connection for each batch in flight, as stock
+// clients do.
+func (s *benchProcess) produceReady(b *testing.B, name string, messages, inFlight int) float64 {
+	b.Helper()
+	s.createTopic(b, name)
+	batch, err := wire.AppendBatch(nil, messagesOf(batchSize))
+	if err != nil {
+		b.Fatal(err)
+	}
+	body := wire.SendMessagesRequest{
+		Stream: galgo.NamedID(name), Topic: galgo.NamedID(name), Partitioning: galgo.ToPartition(0), MessagesCount: batchSize, Batch: batch,
+	}.Append(nil)
+	clients := make([]*rawClient, inFlight)
+	for i := range clients {
+		if clients[i], err = dialRaw(s.address); err != nil {
+			b.Fatal(err)
+		}
+		defer clients[i].conn.Close()
+	}
+	return spread(b, messages, inFlight, func(i int) func() error {
+		frame := clients[i].frame(wire.OperationSendMessages, 1, body)
+		return func() error {
+			_, err := clients[i].exchange(wire.OperationSendMessages, frame)
+			return err
+		}
+	})
+}
+
+func messagesOf(n int) []galgo.Message {
+	batch, payload := make([]galgo.Message, n), make([]byte, messageSize)
+	for i := range batch {
+		batch[i].Payload = payload
+	}
+	return batch
+}
+
+// createTopic makes a stream and in it a topic of one partition, both of a name.
+func (s *benchProcess) createTopic(b *testing.B, name string) *client.Client {
+	b.Helper()
 	ctx, c := context.Background(), s.connect(b)
 	if _, err := c.CreateStream(ctx, name); err != nil {
 		b.Fatal(err)
@@ -202,20 +260,23 @@ func (s *benchProcess) produce(b *testing.B, name string, messages, inFlight int
 	if _, err := c.CreateTopic(ctx, galgo.NamedID(name), client.TopicSpec{Name: name, Partitions: 1}); err != nil {
 		b.Fatal(err)
 	}
-	payload := make([]byte, messageSize)
+	return c
+}
+
+// spread has so many senders, one after the other each, send messages in batches, and
+// returns payload MB/s. sender makes the i-th.
+func spread(b *testing.B, messages, senders int, sender func(i int) (send func() error)) float64 {
+	b.Helper()
 	var left atomic.Int64
 	left.Store(int64(messages / batchSize))
 	var failed atomic.Pointer[error]
 	var wg sync.WaitGroup
 	start := time.Now()
-	for range inFlight {
+	for i := range senders {
 		wg.Go(func() {
-			batch := make([]galgo.Message, batchSize)
-			for i := range batch {
-				batch[i].Payload = payload
-			}
+			send := sender(i)
 			for left.Add(-1) >= 0 {
-				if _, err := c.SendMessages(ctx, galgo.NamedID(name), galgo.NamedID(name), galgo.ToPartition(0), batch); err != nil {
+				if err := send(); err != nil {
 					failed.Store(&err)
 					return
 				}

@@ -51,8 +51,17 @@ func dialRaw(address string) (*rawClient, error) {
 
 // call sends a frame and returns the body of the reply to it.
 func (c *rawClient) call(op wire.Operation, request uint64, body []byte) ([]byte, error) {
+	return c.exchange(op, c.frame(op, request, body))
+}
+
+func (c *rawClient) frame(op wire.Operation, request uint64, body []byte) []byte {
 	h := wire.RequestHeader{Client: c.id, Operation: op, Session: c.session, Request: request}
-	if _, err := c.conn.Write(h.AppendFrame(nil, body)); err != nil {
+	return h.AppendFrame(nil, body)
+}
+
+// exchange sends a frame of an operation and returns the body of the reply.
+func (c *rawClient) exchange(op wire.Operation, frame []byte) ([]byte, error) {
+	if _, err := c.conn.Write(frame); err != nil {
 		return nil, err
 	}
 	head := make([]byte, wire.HeaderSize)

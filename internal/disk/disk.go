@@ -90,6 +90,22 @@ func WriteBack(f File, off, n int64) {
 	}
 }
 
+// Reserve asks for room for a file that will be written from front to back and is about
+// to be written up to end: a write into what is reserved has no room to look for. It
+// promises nothing, changes no length, and not every File can.
+func Reserve(f File, end int64) {
+	if r, ok := f.(interface{ Reserve(end int64) }); ok {
+		r.Reserve(end)
+	}
+}
+
+// Unreserve gives back what is reserved behind the end of a file.
+func Unreserve(f File) {
+	if r, ok := f.(interface{ Unreserve() }); ok {
+		r.Unreserve()
+	}
+}
+
 // File is an open file. ReadAt may run at the same time as anything; writers,
 // Truncate and Sync of one file are serialised by their caller.
 type File interface {

@@ -31,6 +31,7 @@ type osFile struct {
 	}
 	bufs     [][]byte // scratch of WritevAt
 	dropped  int64    // up to here WriteBack has given up what the system keeps
+	reserved int64    // up to here Reserve has asked for room
 	doWritev func(fd uintptr) bool
 	doSync   func(fd uintptr)
 }
@@ -217,6 +218,36 @@ func (o *osFile) WriteBack(off, n int64) {
 		if drop >= dropStep {
 			unix.Fadvise(int(fd), o.dropped, drop, unix.FADV_DONTNEED)
 			o.dropped += drop
+		}
+	})
+}
+
+// A file is given room for a part of what it has, so that all together are never much
+// larger than what is in them, and no more than reserveMax at a time, in bytes.
+const (
+	reservePart = 8
+	reserveMax  = 64 << 20
+)
+
+// Reserve has the filesystem set blocks aside. Where it cannot, or is full, the write
+// will find out by itself.
+func (o *osFile) Reserve(end int64) {
+	if end <= o.reserved {
+		return
+	}
+	from := o.reserved
+	o.reserved = end + min(end/reservePart, reserveMax)
+	o.raw.Control(func(fd uintptr) { unix.Fallocate(int(fd), unix.FALLOC_FL_KEEP_SIZE, from, o.reserved-from) })
+}
+
+// Unreserve sets the length that the file has, which frees the blocks behind it, also
+// those that it was given when it was open before.
+func (o *osFile) Unreserve() {
+	o.reserved = 0
+	o.raw.Control(func(fd uintptr) {
+		var st unix.Stat_t
+		if unix.Fstat(int(fd), &st) == nil {
+			unix.Ftruncate(int(fd), st.Size)
 		}
 	})
 }

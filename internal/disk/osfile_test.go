@@ -148,3 +148,55 @@ func TestWriteBackChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Room is set aside in proportion to what a file has, is no part of its length, and is
+// given back.
+func TestReserveIsBoundedAndGivenBack(t *testing.T) {
+	d, err := OpenOS(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	f, err := d.Create("f", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	blocks := func() int64 {
+		t.Helper()
+		var st unix.Stat_t
+		if err := unix.Fstat(int(f.(*osFile).f.Fd()), &st); err != nil {
+			t.Fatal(err)
+		}
+		return st.Blocks * 512
+	}
+	const size = 8 << 20
+	Reserve(f, size)
+	if blocks() < size {
+		t.Skip("this filesystem sets nothing aside")
+	}
+	if most := int64(size + size/reservePart + 1<<20); blocks() > most {
+		t.Errorf("%d bytes set aside for %d, want %d at most", blocks(), size, most)
+	}
+	if got, err := f.Size(); err != nil || got != 0 {
+		t.Errorf("the length is %d, %v: want 0", got, err)
+	}
+	before := f.(*osFile).reserved
+	Reserve(f, size+1)
+	if got := f.(*osFile).reserved; got != before {
+		t.Errorf("asked again for %d although %d are reserved", got, before)
+	}
+	if err := f.WriteAt(make([]byte, 4096), 0); err != nil {
+		t.Fatal(err)
+	}
+	Unreserve(f)
+	if got := blocks(); got > 1<<20 {
+		t.Errorf("%d bytes are still set aside", got)
+	}
+	if got, err := f.Size(); err != nil || got != 4096 {
+		t.Errorf("the length is %d, %v: want 4096", got, err)
+	}
+	if Reserve(f, 1<<40); f.(*osFile).reserved < 1<<40 {
+		t.Error("a filesystem that is full is asked again and again")
+	}
+}

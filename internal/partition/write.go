@@ -13,6 +13,10 @@ import (
 // not have more.
 const WriteMax = 1 << 20
 
+// reserveFrom is the size in bytes of a write from which on it is worth asking for the
+// room of those that will follow it.
+const reserveFrom = 256 << 10
+
 // ErrSync: a sync failed, so what it covered may be lost for good, and a second
 // sync that succeeds would not tell. The host must stop the process.
 var ErrSync = errors.New("partition: sync failed, stop and recover from the log")
@@ -38,7 +42,8 @@ type chunk struct {
 	bufs     [2]int // range of WriteJob.bufs
 	number   uint32 // of the first index entry
 	entries  []indexEntry
-	done     int // value of freshDone when this is written
+	done     int  // value of freshDone when this is written
+	last     bool // the segment takes no more
 }
 
 // NextWrite returns the next write that is due, nil if there is none or a job is
@@ -91,6 +96,7 @@ func (j *WriteJob) add(r resident) {
 	j.bufs = append(j.bufs, r.body)
 	c.bufs[1] = len(j.bufs)
 	c.end = r.pos + uint64(len(r.body))
+	c.last = r.seg.sealed && c.end == r.seg.size
 	j.end++
 }
 
@@ -139,8 +145,14 @@ func (j *WriteJob) writeChunk(c *chunk) error {
 	if err := j.openLog(c.seg); err != nil {
 		return err
 	}
+	if c.end-c.pos >= reserveFrom && !j.cfg.Preallocate {
+		disk.Reserve(c.seg.log.File, int64(c.end))
+	}
 	if err := c.seg.log.WritevAt(j.bufs[c.bufs[0]:c.bufs[1]], int64(c.pos)); err != nil {
 		return err
+	}
+	if c.last {
+		disk.Unreserve(c.seg.log.File)
 	}
 	disk.WriteBack(c.seg.log.File, int64(c.pos), int64(c.end-c.pos))
 	return j.writeIndex(c)

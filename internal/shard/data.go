@@ -75,7 +75,7 @@ type Data struct {
 	// nothing, however many there are.
 	active  []*dataGroup
 	paused  []*dataGroup // whose segments could not be written lately
-	stalled []*dataGroup // whose calls wait until the log has room
+	stalled []*dataGroup // whose calls are held, see held
 	ckpt    dataCheckpoint
 	jobs    int // segment jobs under way
 	later   later
@@ -194,14 +194,15 @@ func (d *Data) recognised(g *dataGroup, req SendRequest, done func(galgo.Code, u
 }
 
 // unwrittenMax bounds the bytes of a group that wait to be written to its
-// segments, as they do while the disk refuses: beyond it nothing new is taken. So it
-// is when all groups together hold as much above what they may keep for readers.
+// segments, as they do while the disk is slow or refuses: beyond it nothing new is
+// taken. So it is when all groups together hold as much above what they may keep for
+// readers.
 const unwrittenMax = 128 << 20
 
 // ready finds a group that serves; otherwise it refuses with a retriable code.
 func (d *Data) ready(id vsr.GroupID, refuse func(galgo.Code)) (*dataGroup, bool) {
 	g := d.groups[id]
-	if g == nil || g.gone || d.feed.full() || d.crowded(g) || !g.group.core.Serving() {
+	if g == nil || g.gone || d.feed.full() || d.crowded(g) && d.failing() || !g.group.core.Serving() {
 		refuse(galgo.CodeTransientNotAccepted)
 		return nil, false
 	}
@@ -225,9 +226,14 @@ func (g *dataGroup) lead() {
 // due: one that is slow or fails must not let the log fill the disk.
 const logLimitFactor = 4
 
+// crowded: the segments of a group, or the checkpoints, are too far behind the log. What
+// is asked of the group waits for them, so that clients go at the pace of the disk.
 func (d *Data) crowded(g *dataGroup) bool {
 	return d.ckpt.bytes > logLimitFactor*d.cfg.WALLimit || g.machine.Stats().Figures().Unwritten > unwrittenMax || d.resident > d.cfg.TailsBytes+unwrittenMax
 }
+
+// failing: segments or checkpoints cannot be written now, and nobody knows until when.
+func (d *Data) failing() bool { return len(d.paused) > 0 || d.ckpt.failures > 0 }
 
 // enqueue puts a call behind those that wait; a full queue refuses it.
 func (d *Data) enqueue(g *dataGroup, call dataCall) {
@@ -422,7 +428,7 @@ func (d *Data) propose(g *dataGroup) {
 		d.refuseQueue(g, galgo.CodeTransientNotAccepted)
 	}
 	now := uint64(0)
-	for len(g.queue) > 0 && g.group.core.Room() > 0 && !d.feed.full() {
+	for len(g.queue) > 0 && g.group.core.Room() > 0 && !d.held(g) {
 		if now == 0 {
 			now = d.cfg.Clock.Now() // once a turn: a clock read costs as much as a small message
 		}
@@ -435,7 +441,7 @@ func (d *Data) propose(g *dataGroup) {
 		}
 		d.mustPropose(g, req, call.done, call.refuse)
 	}
-	if len(g.queue) > 0 && d.feed.full() && !g.stalled {
+	if len(g.queue) > 0 && !g.stalled && d.held(g) {
 		g.stalled = true
 		d.stalled = append(d.stalled, g)
 	}
@@ -456,18 +462,26 @@ func (d *Data) refuseQueue(g *dataGroup, code galgo.Code) {
 	}
 }
 
-// unstall has the calls go on that found the disk full: nothing else may ever
-// happen to their groups.
+// held: nothing of the group may go into the log now.
+func (d *Data) held(g *dataGroup) bool { return d.feed.full() || d.crowded(g) }
+
+// unstall has the calls go on that were held: nothing else may ever happen to their
+// groups. Those that wait for what fails are refused; they may find another node.
 func (d *Data) unstall() {
-	if len(d.stalled) == 0 || d.feed.full() {
-		return
-	}
+	kept := d.stalled[:0]
 	for _, g := range d.stalled {
-		g.stalled = false
-		d.activate(g)
+		switch {
+		case g.gone || !d.held(g):
+			g.stalled = false
+			d.activate(g)
+			continue
+		case d.crowded(g) && d.failing():
+			d.refuseQueue(g, galgo.CodeTransientNotAccepted)
+		}
+		kept = append(kept, g)
 	}
-	clear(d.stalled)
-	d.stalled = d.stalled[:0]
+	clear(d.stalled[len(kept):])
+	d.stalled = kept
 }
 
 // apply runs a committed operation, live and when the log is replayed.

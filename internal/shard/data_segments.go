@@ -17,7 +17,7 @@ func (d *Data) write(g *dataGroup) {
 	if g.gone || g.pause > 0 || g.taking.installing {
 		return
 	}
-	if d.writeSegments(g, false) {
+	if d.writeSegments(g, d.crowded(g)) {
 		return
 	}
 	if j := g.machine.NextRemove(); j != nil {

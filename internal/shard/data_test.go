@@ -151,6 +151,78 @@ func TestMemoryIsBoundedWhileSegmentsAreRefused(t *testing.T) {
 	}
 }
 
+// slow runs jobs at once, but for those of the segments, which wait.
+type slow struct{ now, segments manual }
+
+func (s *slow) Go(l Lane, job func() error, done func(error)) {
+	if l == LaneSegments {
+		s.segments.Go(l, job, done)
+		return
+	}
+	s.now.Go(l, job, done)
+}
+
+// lag stores batches in a group whose segments do not get written, until one has to
+// wait, and returns its answer.
+func lag(t *testing.T, d *Data, exec *slow) (answer *galgo.Code) {
+	t.Helper()
+	d.Create(spec(1))
+	const size = 4 << 20
+	for taken := 0; taken <= unwrittenMax+2*size; taken += size {
+		answer = d.store(1, size)
+		drive(d, &exec.now)
+		if *answer != galgo.CodeOK {
+			break
+		}
+	}
+	if len(exec.segments.jobs) == 0 || *answer != ^galgo.Code(0) {
+		t.Fatalf("answer %v with %d writes waiting, want none yet", *answer, len(exec.segments.jobs))
+	}
+	return answer
+}
+
+// While segments are behind, sends go at their pace: they wait, and are not refused.
+func TestSendsWaitForSegmentsThatAreBehind(t *testing.T) {
+	exec := &slow{}
+	d, _ := newData(t, memdisk.New(memdisk.Options{}), func(c *DataConfig) { c.Executor, c.WALFileSize = exec, 64<<20 })
+	answer := lag(t, d, exec)
+	for *answer == ^galgo.Code(0) && len(exec.segments.jobs) > 0 {
+		exec.segments.runAll()
+		drive(d, &exec.now)
+	}
+	if *answer != galgo.CodeOK {
+		t.Errorf("answer %v once the segments are written", *answer)
+	}
+	if len(d.stalled) != 0 {
+		t.Errorf("%d groups still wait", len(d.stalled))
+	}
+}
+
+// What waits for segments that cannot be written is told so.
+func TestSendsThatWaitAreRefusedWhenSegmentsFail(t *testing.T) {
+	exec, disk := &slow{}, memdisk.New(memdisk.Options{})
+	d, _ := newData(t, disk, func(c *DataConfig) { c.Executor, c.WALFileSize = exec, 64<<20 })
+	answer := lag(t, d, exec)
+	disk.Inject(memdisk.Fault{Class: memdisk.NoSpace, Ops: memdisk.OpWrite | memdisk.OpCreate | memdisk.OpMkdirAll, Times: memdisk.Forever, Match: func(n string) bool { return strings.HasPrefix(n, groupsDir+"/") }})
+	exec.segments.runAll()
+	drive(d, &exec.now)
+	if *answer != galgo.CodeTransientNotAccepted {
+		t.Errorf("answer %v, want it refused for now", *answer)
+	}
+}
+
+// A group that is removed while it waits is let go.
+func TestRemovedGroupWaitsForNothing(t *testing.T) {
+	exec := &slow{}
+	d, _ := newData(t, memdisk.New(memdisk.Options{}), func(c *DataConfig) { c.Executor, c.WALFileSize = exec, 64<<20 })
+	answer := lag(t, d, exec)
+	d.Remove(1, func() {})
+	drive(d, &exec.now)
+	if *answer != galgo.CodeResourceNotFound || len(d.stalled) != 0 {
+		t.Errorf("answer %v, %d groups wait; want the partition gone and none", *answer, len(d.stalled))
+	}
+}
+
 // Groups that are written to in turn do not keep their files open without bound.
 func TestUnsyncedGroupsAreBounded(t *testing.T) {
 	const most = 10
