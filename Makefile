@@ -22,6 +22,7 @@ test: ## all tests
 .PHONY: race
 race: ## tests of the concurrent packages under the race detector
 	CGO_ENABLED=1 $(GO) test -race $(RACE)
+	CGO_ENABLED=1 $(GO) test -race -run BesideWrites ./internal/wal
 
 .PHONY: lint
 lint: fmt vet staticcheck ## all that can be checked without running

@@ -106,8 +106,9 @@ func Unreserve(f File) {
 	}
 }
 
-// File is an open file. ReadAt may run at the same time as anything; writers,
-// Truncate and Sync of one file are serialised by their caller.
+// File is an open file. ReadAt may run at the same time as anything; writers and
+// Truncate of one file are serialised by their caller, and so are its Syncs. A Sync may
+// run at the same time as a write, which it need not cover then.
 type File interface {
 	// ReadAt is io.ReaderAt: a short read comes with io.EOF.
 	ReadAt(p []byte, off int64) (int, error)

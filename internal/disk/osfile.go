@@ -15,7 +15,7 @@ import (
 const iovMax = 1024
 
 // osFile is a file of an OS disk. What a vectored write or a sync needs is kept
-// here and not captured by a closure, so that neither allocates: both have one
+// here and not captured by a closure, so that neither allocates: each has one
 // caller at a time, as File demands.
 type osFile struct {
 	d    *OS
@@ -29,6 +29,7 @@ type osFile struct {
 		n    int
 		err  error
 	}
+	syncErr  error
 	bufs     [][]byte // scratch of WritevAt
 	dropped  int64    // up to here WriteBack has given up what the system keeps
 	reserved int64    // up to here Reserve has asked for room
@@ -147,7 +148,7 @@ func (o *osFile) Truncate(size int64) error {
 func (o *osFile) Sync() error {
 	err := o.raw.Control(o.doSync)
 	if err == nil {
-		err = o.call.err
+		err = o.syncErr
 	}
 	if err != nil {
 		return o.d.wrap("sync", o.name, err)
@@ -157,7 +158,7 @@ func (o *osFile) Sync() error {
 
 func (o *osFile) syncOnce(fd uintptr) {
 	for {
-		if o.call.err = unix.Fdatasync(int(fd)); o.call.err != unix.EINTR {
+		if o.syncErr = unix.Fdatasync(int(fd)); o.syncErr != unix.EINTR {
 			return
 		}
 	}

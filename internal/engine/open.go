@@ -54,6 +54,8 @@ type Options struct {
 	// SegmentFiles is how many segment files stay open between uses, UnsyncedGroups
 	// how many partitions may hold theirs open until a checkpoint.
 	SegmentFiles, UnsyncedGroups int
+	// SyncApart: see shard.DataConfig.
+	SyncApart int
 	// Loop makes one; the first is for the metadata, then one a shard.
 	Loop func() Loop
 	// Observe is told of each operation of each group before it is applied, live and
@@ -101,7 +103,7 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 	e.metaLoop = o.Loop()
 	e.meta, err = shard.OpenMetadata(shard.MetadataConfig{
 		Disk: d, Clock: o.Clock, Executor: e.metaLoop, Cluster: cluster, Replication: o.replication(), Pipeline: c.Metadata.PrepareQueueDepth,
-		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(),
+		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(), SyncApart: o.SyncApart,
 		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
 		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
 		Publish:         e.publish, Changed: e.changed, Installed: e.installed, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
@@ -119,7 +121,7 @@ func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error
 	var err error
 	data, err = shard.OpenData(shard.DataConfig{
 		Disk: d, Clock: o.Clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replication: o.replication(), Pipeline: c.Partition.PrepareQueueDepth,
-		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.Random(), WALLimit: int64(c.WAL.Limit),
+		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.Random(), SyncApart: o.SyncApart, WALLimit: int64(c.WAL.Limit),
 		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.Tails / int64(c.System.Shards), Files: e.files,
 		UnsyncedMax: max(1, o.UnsyncedGroups/c.System.Shards), Moved: func(id vsr.GroupID) { e.moved(data, id) }, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
 	}, specs, view.GroupsIssued())

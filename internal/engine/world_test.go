@@ -62,6 +62,9 @@ func worldConfig() config.Config {
 // worldTails is what all partitions of a world keep in memory, in bytes.
 const worldTails = 4 << 20
 
+// worldApart has the larger ones of a world's writes synced apart.
+const worldApart = 200
+
 // open recovers a node from a disk and lets it come to rest. Errors are those of the
 // start.
 func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (*world, error) {
@@ -76,7 +79,7 @@ func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (
 func start(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (*world, error) {
 	w := &world{t: t, disk: d, rng: rand.New(rand.NewPCG(seed, 1)), now: now, patience: 4}
 	e, err := Open(d, Options{
-		Config: c, Clock: w, Random: w.rng.Uint64, Tails: worldTails, SegmentFiles: 64, UnsyncedGroups: 64,
+		Config: c, Clock: w, Random: w.rng.Uint64, Tails: worldTails, SegmentFiles: 64, UnsyncedGroups: 64, SyncApart: worldApart,
 		Loop: func() Loop {
 			l := &inlineLoop{}
 			w.loops = append(w.loops, l)

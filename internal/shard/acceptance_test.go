@@ -25,7 +25,7 @@ func TestSyncIfOneOfABatchAsks(t *testing.T) {
 	p := chain(2, 10)
 	f.prepare(p[0], true, nil)
 	f.prepare(p[1], false, nil)
-	if n, sync := f.batch(); n != 2 || !sync {
+	if n, _, sync := f.batch(); n != 2 || !sync {
 		t.Errorf("a batch of %d records, sync %v; want 2, true: the first asks for it", n, sync)
 	}
 }

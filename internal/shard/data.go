@@ -47,6 +47,7 @@ type DataConfig struct {
 	WALFileSize int64
 	WALSpare    int
 	Salt        uint64 // unguessable; see wal.Options
+	SyncApart   int    // bytes of a write of the log whose sync is apart; 0: 256 KiB
 	// WALLimit is the size of the live log in bytes at which a checkpoint is due.
 	WALLimit int64
 	// TailBytes is how much each partition keeps in memory for polls, TailsBytes

@@ -30,7 +30,7 @@ func OpenData(cfg DataConfig, specs []GroupSpec, issued uint64) (*Data, error) {
 		return nil, err
 	}
 	d.log = log
-	d.feed = feeder{log: log, exec: cfg.Executor, fail: cfg.Fail, note: cfg.Note, fileSize: cfg.WALFileSize}
+	d.feed = feeder{log: log, apart: cfg.SyncApart, exec: cfg.Executor, fail: cfg.Fail, note: cfg.Note, fileSize: cfg.WALFileSize}
 	if err := d.recover(dir, specs, recovered, vsr.GroupID(issued)); err != nil {
 		return nil, errors.Join(err, log.Close())
 	}

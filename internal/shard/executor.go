@@ -7,6 +7,8 @@ type Lane uint8
 const (
 	// LaneLog owns the write-ahead log: appends, witness marks, reclaiming.
 	LaneLog Lane = iota
+	// LaneSync syncs the write-ahead log beside that.
+	LaneSync
 	// LaneSegments owns the segment files of all groups of the shard.
 	LaneSegments
 	// LaneCheckpoint owns the superblock and the checkpoint files.

@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"galgo/internal/disk"
 	"galgo/internal/vsr"
@@ -19,9 +21,15 @@ const retryTicksMax = 100
 // another reason than a full disk, which may last. That is about a minute.
 const failuresMax = 60
 
+// apartFrom is how large a write is, in bytes of bodies, whose sync is a job of its own:
+// the next write is made meanwhile. Copying what is large takes long enough; for what is
+// small another change of goroutines would be the longer part.
+const apartFrom = 256 << 10
+
 // feeder is group commit: everything that the groups of a shard want durable
 // while one write is under way goes into the next, with one sync for all. There
-// is no timer; batches grow with the time that the disk takes.
+// is no timer; batches grow with the time that the disk takes. Completions come in the
+// order of the log.
 type feeder struct {
 	log  *wal.Log
 	exec Executor
@@ -30,9 +38,12 @@ type feeder struct {
 
 	waiting  []appendJob
 	first    []appendJob // urgent: they go before all that wait
-	busy     bool
-	fileSize int64 // of the log's files, in bytes
-	fed      int64 // bytes of bodies written since a spare file was last looked for
+	busy     bool        // a write is under way
+	pending  []appendJob // written and not complete, in the order of the log
+	syncing  bool        // a sync beside the writes is under way
+	apart    int         // instead of apartFrom, if not 0
+	fileSize int64       // of the log's files, in bytes
+	fed      int64       // bytes of bodies written since a spare file was last looked for
 	sparing  bool
 	tight    bool // there was no room for another file: a checkpoint would free some
 	unmarked bool // something was written that no later record witnesses
@@ -71,16 +82,18 @@ func (f *feeder) synced(done func()) { f.urgent(wal.Record{}, done) }
 // given an op.
 func (f *feeder) full() bool { return f.failures > 0 }
 
-// idling reports that nothing waits for a write and none is under way.
-func (f *feeder) idling() bool { return !f.busy && len(f.waiting) == 0 && len(f.first) == 0 }
+// idling reports that nothing waits for the disk and nothing is under way.
+func (f *feeder) idling() bool {
+	return !f.busy && !f.syncing && len(f.pending) == 0 && len(f.waiting) == 0 && len(f.first) == 0
+}
 
 // flush starts a write if something waits and none is under way.
 func (f *feeder) flush() {
-	if f.busy || f.pause > 0 || f.idling() {
+	if f.busy || f.pause > 0 || len(f.waiting) == 0 && len(f.first) == 0 {
 		return
 	}
 	urgent := len(f.first)
-	n, sync := f.batch()
+	n, bytes, sync := f.batch()
 	recs := make([]wal.Record, 0, urgent+n)
 	for _, job := range f.first {
 		if job.rec.Kind != 0 {
@@ -91,30 +104,30 @@ func (f *feeder) flush() {
 		recs = append(recs, f.waiting[i].rec)
 	}
 	f.busy, f.idle = true, 0
-	f.exec.Go(LaneLog, func() error { return f.log.Write(recs, sync) }, func(err error) { f.written(urgent, n, err) })
+	sync = sync && bytes < cmp.Or(f.apart, apartFrom) && !f.syncing // else the next one beside the writes covers it
+	f.exec.Go(LaneLog, func() error { return f.log.Write(recs, sync) }, func(err error) { f.written(urgent, n, sync, err) })
 }
 
 // batch says how many of the waiting records go into the next write, behind the
-// urgent ones, and whether there has to be a sync. On a full disk the urgent ones
-// go alone: the others may need a file that is not there.
-func (f *feeder) batch() (n int, sync bool) {
+// urgent ones, how many bytes of bodies they have, and whether there has to be a sync.
+// On a full disk the urgent ones go alone: the others may need a file that is not there.
+func (f *feeder) batch() (n, bytes int, sync bool) {
 	if sync = len(f.first) > 0; sync && f.full() {
-		return 0, true
+		return 0, 0, true
 	}
-	bytes := 0
 	for n < len(f.waiting) && (n == 0 || bytes+len(f.waiting[n].rec.Body) <= batchBytesMax) {
 		bytes += len(f.waiting[n].rec.Body)
 		sync = sync || f.waiting[n].sync
 		n++
 	}
-	return n, sync
+	return n, bytes, sync
 }
 
 // written takes the completion of a write of so many urgent and n other records.
 // Only if the next file could not be made another attempt is worth it: nothing was
 // written then. After any other failure no later success could prove what this one
 // lost (design rule 4).
-func (f *feeder) written(urgent, n int, err error) {
+func (f *feeder) written(urgent, n int, synced bool, err error) {
 	f.busy = false
 	switch {
 	case err == nil:
@@ -130,12 +143,62 @@ func (f *feeder) written(urgent, n int, err error) {
 		f.refused(err)
 		return
 	}
-	done := make([]func(), 0, urgent+n)
-	f.first, done = finished(f.first, urgent, done)
-	f.waiting, done = finished(f.waiting, n, done)
+	f.first = f.move(f.first, urgent)
+	f.waiting = f.move(f.waiting, n)
+	if synced {
+		f.complete(len(f.pending))
+	}
+	f.settle()
+}
+
+// move makes the first n jobs pending.
+func (f *feeder) move(jobs []appendJob, n int) (rest []appendJob) {
+	for _, job := range jobs[:n] {
+		job.rec = wal.Record{}
+		f.pending = append(f.pending, job)
+	}
+	kept := copy(jobs, jobs[n:])
+	clear(jobs[kept:])
+	return jobs[:kept]
+}
+
+// complete ends the first n pending jobs.
+func (f *feeder) complete(n int) {
+	done := make([]func(), 0, n)
+	for _, job := range f.pending[:n] {
+		if job.done != nil {
+			done = append(done, job.done)
+		}
+	}
+	kept := copy(f.pending, f.pending[n:])
+	clear(f.pending[kept:])
+	f.pending = f.pending[:kept]
 	for _, d := range done {
 		d()
 	}
+}
+
+// settle completes what need not be synced, and starts the sync of what must. While one
+// is under way nothing else completes: it covers what was written when it began.
+func (f *feeder) settle() {
+	if f.syncing {
+		return
+	}
+	n := len(f.pending)
+	if !slices.ContainsFunc(f.pending, func(j appendJob) bool { return j.sync }) {
+		f.complete(n)
+		return
+	}
+	f.syncing = true
+	f.exec.Go(LaneSync, f.log.Sync, func(err error) {
+		f.syncing = false
+		if err != nil {
+			f.fail(err)
+			return
+		}
+		f.complete(n)
+		f.settle()
+	})
 }
 
 // refused has the same batch tried again after a pause.
@@ -149,18 +212,6 @@ func (f *feeder) refused(err error) {
 		f.note("the log takes nothing until it can make its next file", "full", full, "err", err)
 	}
 	f.pause = min(1<<min(f.failures, 7), retryTicksMax)
-}
-
-// finished takes the first n jobs away and adds what they want called to done.
-func finished(jobs []appendJob, n int, done []func()) (rest []appendJob, all []func()) {
-	for i := range n {
-		if jobs[i].done != nil {
-			done = append(done, jobs[i].done)
-		}
-	}
-	kept := copy(jobs, jobs[n:])
-	clear(jobs[kept:])
-	return jobs[:kept], done
 }
 
 // spare has the next file made before it is needed, off the path of the writes.

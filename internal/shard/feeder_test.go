@@ -18,6 +18,13 @@ func (m *manual) Go(_ Lane, job func() error, done func(error)) {
 	m.jobs = append(m.jobs, func() { done(job()) })
 }
 
+// run runs the i-th job that waits.
+func (m *manual) run(i int) {
+	job := m.jobs[i]
+	m.jobs = slices.Delete(m.jobs, i, i+1)
+	job()
+}
+
 func (m *manual) runAll() {
 	for len(m.jobs) > 0 {
 		job := m.jobs[0]
@@ -92,12 +99,12 @@ func TestBatchIsBounded(t *testing.T) {
 	for _, p := range chain(5, batchBytesMax/2) {
 		f.prepare(p, true, nil)
 	}
-	if n, sync := f.batch(); n != 2 || !sync {
+	if n, _, sync := f.batch(); n != 2 || !sync {
 		t.Errorf("a batch of %d records, sync %v; want 2, true", n, sync)
 	}
 	f.waiting = f.waiting[:0]
 	f.prepare(chain(1, batchBytesMax+1)[0], false, nil)
-	if n, sync := f.batch(); n != 1 || sync {
+	if n, _, sync := f.batch(); n != 1 || sync {
 		t.Errorf("a record above the bound: batch of %d, sync %v; want it alone, without a sync", n, sync)
 	}
 }
@@ -171,6 +178,122 @@ func TestSyncedCoversWhatWasWritten(t *testing.T) {
 	_, recovered, err := wal.Open(d.PowerLoss(nil), "wal", wal.Options{FileSize: 64 << 10})
 	if err != nil || !done || len(recovered.Groups) != 1 || recovered.Groups[0].Last != 1 {
 		t.Errorf("done %v; after a loss of power the log has %+v, %v; want op 1", done, recovered, err)
+	}
+}
+
+// While a large write is synced the next one is made; each is complete when a sync that
+// began after it has ended, and not before.
+func TestWritesGoOnDuringASync(t *testing.T) {
+	for name, syncFirst := range map[string]bool{"the sync ends first": true, "the write ends first": false} {
+		t.Run(name, func(t *testing.T) {
+			d := memdisk.New(memdisk.Options{})
+			f, exec := newFeeder(t, d)
+			f.apart = 1
+			p := chain(3, 10)
+			var done []int
+			store := func(i int) {
+				f.prepare(p[i], true, func() { done = append(done, i) })
+				f.flush()
+			}
+			expect := func(jobs int, complete ...int) {
+				t.Helper()
+				if len(exec.jobs) != jobs || !slices.Equal(done, complete) {
+					t.Fatalf("%d jobs and %v complete, want %d and %v", len(exec.jobs), done, jobs, complete)
+				}
+				_, recovered, err := wal.Open(d.Clone().PowerLoss(nil), "wal", wal.Options{FileSize: 64 << 10})
+				if err != nil || len(done) > 0 && (len(recovered.Groups) != 1 || int(recovered.Groups[0].Last) < len(done)) {
+					t.Fatalf("%v complete, but after a loss of power the log has %+v, %v", done, recovered, err)
+				}
+			}
+			store(0)
+			exec.run(0)
+			expect(1)
+			if f.idling() {
+				t.Error("idle while a sync is under way")
+			}
+			store(1)
+			expect(2) // the sync of the first, the write of the second
+			if syncFirst {
+				exec.run(0)
+				expect(1, 0)
+				exec.run(0)
+				expect(1, 0)
+			} else {
+				exec.run(1)
+				expect(1)
+				exec.run(0)
+				expect(1, 0) // the second may not have been there when it began
+			}
+			store(2)
+			exec.runAll()
+			expect(0, 0, 1, 2)
+			if !f.idling() {
+				t.Error("something is still under way")
+			}
+		})
+	}
+}
+
+// A small write beside a sync leaves its own to the next one.
+func TestSmallWriteDuringASyncIsSyncedLater(t *testing.T) {
+	f, exec := newFeeder(t, memdisk.New(memdisk.Options{}))
+	f.apart = 1000
+	p := chain(2, 1000)
+	p[1] = &vsr.Prepare{Header: vsr.Header{Group: 1, Op: 2, Parent: p[0].Identity, Timestamp: 2}, Body: []byte("small")}
+	p[1].Seal()
+	done := 0
+	f.prepare(p[0], true, func() { done++ })
+	f.flush()
+	exec.run(0)
+	f.prepare(p[1], true, func() { done++ })
+	f.flush()
+	before := f.log.Stats().Syncs
+	exec.run(1)
+	if s := f.log.Stats().Syncs; s != before || done != 0 {
+		t.Errorf("%d syncs by the small write, %d complete; want none", s-before, done)
+	}
+	exec.runAll()
+	if done != 2 {
+		t.Errorf("%d complete in the end, want 2", done)
+	}
+}
+
+// What needs no sync does not overtake what does: groups rely on the order of the log.
+func TestCompletionsComeInTheOrderOfTheLog(t *testing.T) {
+	f, exec := newFeeder(t, memdisk.New(memdisk.Options{}))
+	f.apart = 1
+	p := chain(2, 10)
+	var done []int
+	f.prepare(p[0], true, func() { done = append(done, 0) })
+	f.flush()
+	exec.run(0)
+	f.prepare(p[1], false, func() { done = append(done, 1) })
+	f.flush()
+	exec.run(1)
+	if len(done) != 0 {
+		t.Errorf("%v complete before the sync of the first", done)
+	}
+	exec.runAll()
+	if !slices.Equal(done, []int{0, 1}) {
+		t.Errorf("%v complete, want 0 and 1", done)
+	}
+}
+
+// A sync beside the writes that fails ends the node as any other.
+func TestFailedSyncBesideTheWritesIsFatal(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	f, exec := newFeeder(t, d)
+	f.apart = 1
+	var failure error
+	f.fail = func(err error) { failure = err }
+	done := false
+	f.prepare(chain(1, 10)[0], true, func() { done = true })
+	f.flush()
+	exec.run(0)
+	d.Inject(memdisk.Fault{Class: memdisk.SyncFailure, KeepCache: true})
+	exec.runAll()
+	if done || !errors.Is(failure, wal.ErrPoisoned) {
+		t.Errorf("done %v, failure %v; want a poisoned log and nothing done", done, failure)
 	}
 }
 

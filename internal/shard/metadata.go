@@ -67,6 +67,7 @@ type MetadataConfig struct {
 	WALFileSize int64
 	WALSpare    int
 	Salt        uint64 // unguessable; see wal.Options
+	SyncApart   int    // as in DataConfig
 
 	// A checkpoint is due when CheckpointSlots - CheckpointMargin ops, or
 	// CheckpointBytes of log, have come since the last.

@@ -162,7 +162,7 @@ func (m *Metadata) openLog() (wal.RecoveredGroup, error) {
 		return wal.RecoveredGroup{}, err
 	}
 	m.log = log
-	m.feed = feeder{log: log, exec: m.cfg.Executor, fail: m.cfg.Fail, note: m.cfg.Note, fileSize: m.cfg.WALFileSize}
+	m.feed = feeder{log: log, apart: m.cfg.SyncApart, exec: m.cfg.Executor, fail: m.cfg.Fail, note: m.cfg.Note, fileSize: m.cfg.WALFileSize}
 	return recoveredGroup(recovered, vsr.MetadataGroup), nil
 }
 

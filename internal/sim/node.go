@@ -138,7 +138,7 @@ func (n *node) start() {
 	p := &w.plan
 	e, err := engine.Open(n.tap, engine.Options{
 		Config: p.config, Replica: n.id, Replicas: p.replicas, Boot: n.boots, Replace: n.replaced && fresh, Network: n.networkSeam(), Timing: p.timing,
-		Clock: n, Random: n.chance[nodeEngine].Uint64, Tails: p.tails, SegmentFiles: p.files, UnsyncedGroups: p.unsynced,
+		Clock: n, Random: n.chance[nodeEngine].Uint64, Tails: p.tails, SegmentFiles: p.files, UnsyncedGroups: p.unsynced, SyncApart: p.apart,
 		Loop: func() engine.Loop {
 			l := &loop{node: n, index: len(n.loops)}
 			n.loops = append(n.loops, l)

@@ -22,6 +22,7 @@ type plan struct {
 	tails    int64
 	files    int // segment files held open
 	unsynced int
+	apart    int // bytes of a write of the log whose sync is apart
 
 	faults map[fault]bool
 	// every is the mean time between two things that go wrong, in µs.
@@ -118,7 +119,9 @@ func draw(o Options) (plan, error) {
 			p.faults[f] = false
 		}
 	}
-	p.config = drawConfig(stream(o.Seed, partSettings))
+	settings := stream(o.Seed, partSettings)
+	p.config = drawConfig(settings)
+	p.apart = pick(settings, 0, 1, 300)
 	p.timing = drawTiming(rng)
 	p.network = drawNetwork(rng, p.faults)
 	p.nodes = drawNodes(rng, p.faults)

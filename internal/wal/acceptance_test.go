@@ -423,7 +423,7 @@ func TestReadChecksWhatRecordsSay(t *testing.T) {
 	good := d.Bytes(fileNamed(1))
 	for name, change := range map[string]func(r []byte){
 		"kind":    func(r []byte) { r[12] = byte(KindFloor) },
-		"unknown": func(r []byte) { r[12] = byte(KindPointer) },
+		"unknown": func(r []byte) { r[12] = byte(KindMark + 1) },
 		"header":  func(r []byte) { r[frameSize+100]++ },
 		"cluster": func(r []byte) {
 			pr := vsr.Prepare{Header: p.last[1]}

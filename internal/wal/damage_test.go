@@ -325,7 +325,7 @@ func TestRecordOfALaterVersionIsRefused(t *testing.T) {
 			seal(r[:frameSize+vsr.HeaderSize], l.cur.salt)
 		})
 	}
-	refused(t, "kind", reseal(func(r []byte) { r[12] = byte(KindPointer) }), ErrVersion)
+	refused(t, "kind", reseal(func(r []byte) { r[12] = byte(KindMark + 1) }), ErrVersion)
 	refused(t, "prepare header", reseal(func(r []byte) { r[frameSize+173]++ }), ErrVersion)
 }
 

@@ -30,11 +30,11 @@
 // is the torn rest of a write that nobody was told about, even if whole records
 // lie behind the hole, and it is cut.
 //
-// The last batch that was acknowledged has no later record to witness it. Mark
-// writes one. Between the end of a Write and the next Write or Mark, rot of that
-// one batch cannot be told from a torn tail, and would be cut as one; so would
-// rot that hits a record and every record that witnesses it. Call Mark when the
-// log falls idle. Removing the newest files that hold records, together with
+// The last batch that was acknowledged has no later record to witness it, and where
+// batches are written during the sync of those before, the last two have none. Mark
+// writes one. Until the next Write or Mark, rot of these cannot be told from a torn
+// tail, and would be cut as one; so would rot that hits a record and every record that
+// witnesses it. Call Mark when the log falls idle. Removing the newest files that hold records, together with
 // all files after them, cannot be seen from the log alone either: the caller
 // compares what it recovered with its own checkpoint.
 //

@@ -57,11 +57,9 @@ const (
 	// KindMark: a witness that the log was synced. The payload is the lowest
 	// file that is needed (u64).
 	KindMark Kind = 7
-	// KindPointer is reserved for a prepare whose body lies in a segment.
-	KindPointer Kind = 8
 )
 
-var kindNames = [...]string{"", "prepare", "truncate", "state", "reset", "floor", "forget", "mark", "pointer"}
+var kindNames = [...]string{"", "prepare", "truncate", "state", "reset", "floor", "forget", "mark"}
 
 // String names the kind.
 func (k Kind) String() string {

@@ -65,8 +65,8 @@ type Record struct {
 	State  []byte      // KindState: not changed, and not kept after Write
 }
 
-// Log is an open log. One caller at a time may use Write, Sync, Mark, Reclaim
-// and Close. All other methods may run at the same time as these and each other.
+// Log is an open log. One caller at a time may use Write, Mark, Reclaim and Close. All
+// other methods may run at the same time as these and each other, but none as Close.
 type Log struct {
 	d   disk.Disk
 	dir string
@@ -89,16 +89,15 @@ type Log struct {
 	failure atomic.Pointer[poisonError]
 
 	// The rest belongs to the writer.
-	cur       *file
-	end       int64    // where the next record goes in cur
-	chain     uint64   // checksum of the last record
-	synced    Position // everything below is durable
-	witness   Position // synced of the last record that is durable itself
-	carried   Position // synced of the last record written
-	dataEnd   Position // end of the last record that is no mark
-	low       uint64   // lowest file that is needed, as the last mark said
-	batch     batch
-	unwritten bool // cur has bytes that are not synced
+	cur     *file
+	end     int64    // where the next record goes in cur
+	chain   uint64   // checksum of the last record
+	dataEnd Position // end of the last record that is no mark
+	low     uint64   // lowest file that is needed, as the last mark said
+	batch   batch
+
+	syncing sync.Mutex // held by a sync; order: before all others
+	reach   reach
 }
 
 type poisonError struct{ cause error }

@@ -216,7 +216,7 @@ func TestWriteOfWhatDoesNotContinuePanics(t *testing.T) {
 		"cut too far":    {Kind: KindTruncate, Group: 1, Op: 2},
 		"large state":    {Kind: KindState, Group: 1, State: make([]byte, StateMax+1)},
 		"mark":           {Kind: KindMark},
-		"pointer":        {Kind: KindPointer},
+		"unknown":        {Kind: KindMark + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := memdisk.New(memdisk.Options{})

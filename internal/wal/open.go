@@ -109,8 +109,8 @@ func (l *Log) create(temps []string) error {
 		return err
 	}
 	l.files, l.cur, l.end, l.nextSequence = []*file{f}, f, blockSize, 2
-	l.synced, l.low = Position{1, blockSize}, 1
-	l.witness = l.synced
+	l.low = 1
+	l.reach.start(Position{1, blockSize}, Position{1, blockSize})
 	return nil
 }
 

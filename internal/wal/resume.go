@@ -15,18 +15,18 @@ func (l *Log) resume(s *scanner, v verdict) error {
 	l.spares = l.files[v.index+1:]
 	l.files = l.files[: v.index+1 : v.index+1]
 	l.cur, l.end, l.chain = l.files[v.index], v.end, s.chain
-	l.witness, l.dataEnd = s.witness, s.dataEnd
+	l.dataEnd = s.dataEnd
+	witness := s.witness
 	var err error
 	if v.torn || s.witness.Less(s.dataEnd) {
-		err = l.replaceTail(s, v)
+		witness, err = l.replaceTail(s, v)
 	} else {
 		err = l.rewriteMarks()
 	}
 	if err != nil {
 		return err
 	}
-	l.synced = Position{l.cur.sequence, l.end}
-	l.carried = l.witness
+	l.reach.start(Position{l.cur.sequence, l.end}, witness)
 	return nil
 }
 
@@ -56,22 +56,24 @@ func (l *Log) rewriteMarks() error {
 
 // replaceTail replaces the last file by one that has its valid prefix, a mark,
 // and nothing behind. Bytes that may have been acknowledged stay where they are
-// until their copies are durable and have been read back.
-func (l *Log) replaceTail(s *scanner, v verdict) error {
+// until their copies are durable and have been read back. It returns up to where the
+// log is witnessed then.
+func (l *Log) replaceTail(s *scanner, v verdict) (witness Position, err error) {
 	old := l.cur
 	temp := l.fileName(old.sequence, tempSuffix)
 	f, err := l.takeTemp(temp, old.size)
 	if err != nil {
-		return err
+		return witness, err
 	}
 	end := v.end
+	witness = s.witness
 	if err := l.copyPrefix(f, old, end); err != nil {
-		return errors.Join(err, f.Close())
+		return witness, errors.Join(err, f.Close())
 	}
 	copied := &file{f: f, name: temp, fileHeader: old.fileHeader}
 	if end+markRoom <= old.size {
-		if err := l.writeFirstMark(copied, v.before); err != nil {
-			return errors.Join(err, f.Close())
+		if witness, err = l.writeFirstMark(copied, v.before); err != nil {
+			return witness, errors.Join(err, f.Close())
 		}
 	}
 	err = f.Sync()
@@ -83,14 +85,14 @@ func (l *Log) replaceTail(s *scanner, v verdict) error {
 		err = l.verifyCopy(copied, start, v.index > 0)
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("wal: replace the tail of %s: %w", old.name, err)
+		return witness, fmt.Errorf("wal: replace the tail of %s: %w", old.name, err)
 	}
 	placed, err := l.place(temp, old.fileHeader)
 	if err != nil {
-		return err
+		return witness, err
 	}
 	l.cur, l.files[v.index] = placed, placed
-	return old.f.Close()
+	return witness, old.f.Close()
 }
 
 // takeTemp takes the last spare of that size, so that a full disk does not keep
@@ -143,22 +145,21 @@ func (l *Log) copyPrefix(to disk.File, from *file, size int64) error {
 	return nil
 }
 
-// writeFirstMark writes the mark that witnesses what was copied. It may say so
-// although neither is synced yet: nobody reads this file before both are.
+// writeFirstMark writes the mark that witnesses what was copied, and returns up to where.
+// It may say so although neither is synced yet: nobody reads this file before both are.
 // The first record of a file says where the one before ended.
-func (l *Log) writeFirstMark(to *file, before Position) error {
+func (l *Log) writeFirstMark(to *file, before Position) (synced Position, err error) {
 	l.cur = to
-	if l.synced = before; before.File == 0 {
-		l.synced = Position{to.sequence, l.end}
+	if synced = before; before.File == 0 {
+		synced = Position{to.sequence, l.end}
 	}
-	l.witness = l.synced
 	l.batch.mark[0] = Record{Kind: KindMark, Op: vsr.Op(l.low)}
 	at := l.end
-	l.encode(l.batch.mark[:])
+	l.encode(l.batch.mark[:], synced)
 	if err := to.f.WriteAt(bytes.Join(l.batch.bufs, nil), at); err != nil {
-		return fmt.Errorf("wal: %w", err)
+		return synced, fmt.Errorf("wal: %w", err)
 	}
-	return nil
+	return synced, nil
 }
 
 // verifyCopy reads back what is about to replace the only other copy.

@@ -55,7 +55,7 @@ func (l *Log) write(recs []Record, sync bool) error {
 		}
 	}
 	if sync {
-		if err := l.syncCurrent(); err != nil {
+		if err := l.syncWritten(); err != nil {
 			return err
 		}
 	}
@@ -83,24 +83,29 @@ func (l *Log) append(recs []Record) error {
 	return nil
 }
 
-// Sync makes everything written durable. Errors are as those of Write.
+// Sync makes everything durable that was written before it was called. It may run at
+// the same time as Write, which then writes what the next Sync will cover. Errors are as
+// those of Write.
 func (l *Log) Sync() error {
 	if err := l.poisoned(); err != nil {
 		return err
 	}
-	return l.syncCurrent()
+	return l.syncWritten()
 }
 
-func (l *Log) syncCurrent() error {
-	if !l.unwritten {
+func (l *Log) syncWritten() error {
+	l.syncing.Lock()
+	defer l.syncing.Unlock()
+	to, release := l.reach.begin()
+	if to.file == nil {
 		return nil
 	}
-	if err := l.cur.f.Sync(); err != nil {
+	err := to.file.f.Sync()
+	release()
+	if err != nil {
 		return l.poison(err)
 	}
-	l.unwritten = false
-	l.synced = Position{l.cur.sequence, l.end}
-	l.witness = l.carried
+	l.reach.synced(to)
 	l.mu.Lock()
 	l.stats.Syncs++
 	l.mu.Unlock()
@@ -113,7 +118,7 @@ func (l *Log) Mark() error {
 	if err := l.Sync(); err != nil {
 		return err
 	}
-	if !l.witness.Less(l.dataEnd) {
+	if !l.reach.witnessed().Less(l.dataEnd) {
 		return nil
 	}
 	return l.writeMark()
@@ -195,7 +200,7 @@ func rolls(spans []span) int {
 // roll leaves the current file, which has to be durable first: a record in the
 // next one witnesses that it was.
 func (l *Log) roll() error {
-	if err := l.syncCurrent(); err != nil {
+	if err := l.syncWritten(); err != nil {
 		return err
 	}
 	l.cur, l.end = l.takeSpare(), blockSize
@@ -207,13 +212,13 @@ func (l *Log) roll() error {
 
 // writeSpan writes records to the current file.
 func (l *Log) writeSpan(recs []Record) error {
-	start := l.end
-	l.encode(recs)
-	l.unwritten, l.carried = true, l.synced
+	start, synced := l.end, l.reach.known()
+	l.encode(recs, synced)
 	if err := l.cur.f.WritevAt(l.batch.bufs, start); err != nil {
 		return l.poison(err)
 	}
 	clear(l.batch.bufs) // keep nobody's body alive
+	l.reach.wrote(written{file: l.cur, end: l.end, carries: synced})
 	for i := range recs {
 		if recs[i].Kind != KindMark {
 			l.dataEnd = Position{l.cur.sequence, l.end}
@@ -222,9 +227,10 @@ func (l *Log) writeSpan(recs []Record) error {
 	return nil
 }
 
-// encode fills scratch and bufs, and moves end and chain behind the records. The
-// last one is padded to the end of a sector.
-func (l *Log) encode(recs []Record) {
+// encode fills scratch and bufs, and moves end and chain behind the records, which say
+// that the log was known synced up to synced. The last one is padded to the end of a
+// sector.
+func (l *Log) encode(recs []Record, synced Position) {
 	b := &l.batch
 	b.bufs = b.bufs[:0]
 	b.scratch = grown(b.scratch[:0], scratchBytes(recs))
@@ -236,7 +242,7 @@ func (l *Log) encode(recs []Record) {
 			size = roundUp(l.end+size, disk.Sector) - l.end
 		}
 		pad := size - frameSize - r.payloadSize()
-		l.appendFrame(r, uint16(pad))
+		l.appendFrame(r, uint16(pad), synced)
 		if len(r.Body) > 0 {
 			b.bufs = append(b.bufs, b.scratch[done:], r.Body)
 			done = len(b.scratch)
@@ -268,12 +274,12 @@ func grown(b []byte, n int) []byte {
 }
 
 // appendFrame appends frame and head of a record to scratch.
-func (l *Log) appendFrame(r *Record, pad uint16) {
+func (l *Log) appendFrame(r *Record, pad uint16, synced Position) {
 	start := len(l.batch.scratch)
 	end := start + frameSize + int(r.headSize())
 	b := l.batch.scratch[:end]
 	f := frame{
-		kind: r.Kind, pad: pad, file: l.cur.sequence, group: r.Group, synced: l.synced, at: l.end,
+		kind: r.Kind, pad: pad, file: l.cur.sequence, group: r.Group, synced: synced, at: l.end,
 		length: uint32(r.payloadSize()), head: uint32(r.headSize()), prev: l.chain,
 	}
 	f.put(b[start:])
