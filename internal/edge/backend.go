@@ -7,8 +7,9 @@
 //	server.go    listeners, connections, stopping
 //	conn.go      frames: which are read, kept, thrown away (wire.md §1.7)
 //	outbox.go    answers on their way out
-//	session.go   dispatch, and operations of the metadata group
-//	login.go     sign-in and sign-out; detach.go for sessions that lost their connection
+//	session.go   dispatch, and operations of the metadata group; secrets.go for those with one
+//	login.go     sign-in and sign-out; throttle.go for sources that keep being refused,
+//	             detach.go for sessions that lost their connection
 //	writes.go    sends and offset writes; sends.go for those in flight
 //	polls.go, offsets.go, local.go, system.go, entities.go   reads
 //
@@ -36,8 +37,10 @@ type Backend interface {
 	Stats(group uint64) (partition.Figures, bool)
 
 	// Metadata runs an operation of the metadata group: 128..149 as the client
-	// sent them (the node admits, rewrites and proposes them), 1 Register
-	// (Body empty, User authenticated by the edge), 3 Logout and 98 Detach.
+	// sent them (the node admits, rewrites and proposes them), but for those that
+	// carry a secret, which come as metadata.NewUser, NewPassword and NewToken;
+	// 1 Register (User authenticated by the edge, Body a metadata.Credential),
+	// 3 Logout and 98 Detach.
 	Metadata(req MetadataRequest, done func(MetadataReply))
 
 	// Send stores a batch in a partition group. req.Batch is owned by the node

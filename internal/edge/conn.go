@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"galgo"
+	"galgo/internal/metadata"
 	"galgo/internal/wire"
 )
 
@@ -23,6 +24,7 @@ type conn struct {
 	id       uint32 // transport id: what lists of clients show
 	socket   net.Conn
 	address  string // of the peer
+	source   source
 	in       *bufio.Reader
 	out      *outbox
 	sends    *sends
@@ -40,7 +42,7 @@ type conn struct {
 type binding struct {
 	client galgo.ClientID
 	epoch  uint64 // the session on the wire
-	user   uint32
+	actor  metadata.Actor
 }
 
 // request is a frame in the hands of the reader.
@@ -75,6 +77,7 @@ func newConn(s *Server, id uint32, socket net.Conn, detacher *detacher, fail con
 	}
 	if addr := socket.RemoteAddr(); addr != nil {
 		c.address = addr.String()
+		c.source = sourceOf(c.address)
 	}
 	c.sends = newSends(c)
 	c.out = newOutbox(socket, s.options.WriteTimeout, fail, c.notify)

@@ -134,7 +134,7 @@ func (d *detacher) submit(n int) int {
 	}
 	d.mu.Unlock()
 	for _, f := range batch {
-		request := MetadataRequest{Operation: f.operation, Client: f.client, Session: f.epoch, User: f.user}
+		request := MetadataRequest{Operation: f.operation, Client: f.client, Session: f.epoch, User: f.actor.User}
 		d.backend.Metadata(request, func(r MetadataReply) {
 			d.finished <- farewellReply{f, transient(r)}
 		})

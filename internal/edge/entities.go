@@ -11,6 +11,7 @@ import (
 // what is reserved of the byte budget before a list is built.
 const (
 	userSize      = 320
+	tokenSize     = 264
 	streamSize    = 300
 	topicSize     = 1024
 	partitionSize = 40
@@ -23,11 +24,11 @@ func (a *reader) user(body []byte) galgo.Code {
 		return galgo.CodeInvalidCommand
 	}
 	u, ok := a.view.User(m.User)
-	if (!ok || u.ID != a.session.user) && !a.allows(metadata.RuleReadUsers, 0, 0) {
+	if (!ok || u.ID != a.session.actor.User) && !a.allows(metadata.RuleReadUsers, 0, 0) {
 		return galgo.CodeUnauthorized
 	}
 	if ok {
-		a.body = wire.UserDetails{UserInfo: userInfo(u), Permissions: u.Permissions}.Append(nil)
+		a.body = a.view.UserDetails(u).Append(nil)
 	}
 	return galgo.CodeOK
 }
@@ -40,19 +41,26 @@ func (a *reader) users([]byte) galgo.Code {
 		return galgo.CodeTransientNotAccepted
 	}
 	for u := range a.view.Users() {
-		if a.body = wire.AppendUsers(a.body, []wire.UserInfo{userInfo(u)}); a.full() {
+		if a.body = wire.AppendUsers(a.body, []wire.UserInfo{a.view.UserInfo(u)}); a.full() {
 			break
 		}
 	}
 	return galgo.CodeOK
 }
 
-func userInfo(u *metadata.User) wire.UserInfo {
-	status := galgo.UserInactive
-	if u.Active {
-		status = galgo.UserActive
+// tokens lists those of the caller; there is no way to see another's.
+func (a *reader) tokens([]byte) galgo.Code {
+	u, ok := a.view.User(galgo.NumericID(a.session.actor.User))
+	switch {
+	case !ok:
+		return galgo.CodeUnauthorized
+	case !a.reserve(int(u.Tokens) * tokenSize):
+		return galgo.CodeTransientNotAccepted
 	}
-	return wire.UserInfo{ID: u.ID, CreatedAt: u.CreatedAt, Status: status, Username: u.Name}
+	for t := range a.view.Tokens(u) {
+		a.body = wire.AppendTokens(a.body, []wire.TokenInfo{{Name: t.Name, ExpiresAt: t.ExpiresAt}})
+	}
+	return galgo.CodeOK
 }
 
 func (a *reader) stream(body []byte) galgo.Code {

@@ -62,13 +62,13 @@ func (c *conn) attrs() []slog.Attr {
 
 func (e *events) login(c *conn, b *binding, sdk, version string) {
 	e.log.LogAttrs(context.Background(), slog.LevelInfo, "client signed in", append(c.attrs(),
-		slog.Uint64("user", uint64(b.user)), slog.String("client", b.client.String()),
+		slog.Uint64("user", uint64(b.actor.User)), slog.String("client", b.client.String()),
 		slog.Uint64("session", b.epoch), slog.String("sdk", sdk), slog.String("sdk_version", version))...)
 }
 
 func (e *events) logout(c *conn, b *binding) {
 	e.log.LogAttrs(context.Background(), slog.LevelInfo, "client signed out", append(c.attrs(),
-		slog.Uint64("user", uint64(b.user)), slog.String("client", b.client.String()))...)
+		slog.Uint64("user", uint64(b.actor.User)), slog.String("client", b.client.String()))...)
 }
 
 func (e *events) evicted(c *conn, reason wire.EvictionReason) {

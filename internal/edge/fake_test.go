@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"encoding/binary"
 	"sync"
 	"testing"
 
@@ -58,7 +57,7 @@ func newFakeNode(t testing.TB) *fakeNode {
 		jobs: make(chan func(), jobsMax), done: make(chan struct{}),
 	}
 	body, err := metadata.Bootstrap{
-		Username: "iggy", PasswordHash: rootHash, Settings: metadata.Settings{ClientsMax: metadata.ClientsDefault},
+		Username: "iggy", PasswordHash: rootHash, Settings: metadata.Settings{ClientsMax: metadata.ClientsDefault, TokensMax: metadata.TokensDefault},
 	}.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -192,10 +191,19 @@ func (n *fakeNode) metadata(req MetadataRequest) MetadataReply {
 	}
 	switch req.Operation {
 	case wire.OperationRegister:
-		if login := n.View().CheckRegister(req.Client, req.User); login != metadata.LoginAccepted {
+		in.Body = req.Body
+		switch out := n.apply(in); out.Login {
+		case metadata.LoginOtherUser:
 			return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionSessionError}
+		case metadata.LoginNoUser:
+			return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionInvalidCredentials}
+		case metadata.LoginNoToken:
+			return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionInvalidToken}
+		case metadata.LoginInactive:
+			return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionUserInactive}
+		default:
+			return MetadataReply{Outcome: OutcomeReply, Op: out.Session}
 		}
-		return MetadataReply{Outcome: OutcomeReply, Op: n.apply(in).Session}
 	case wire.OperationLogout, metadata.OperationDetach:
 		n.apply(in)
 		return MetadataReply{Outcome: OutcomeReply, Op: n.CommitOp()}
@@ -332,57 +340,23 @@ func (n *fakeNode) Offset(group uint64, kind galgo.ConsumerKind, key uint32, don
 	})
 }
 
-// addUser puts a user into the state, which no operation of this release does:
-// behind root in the encoded users (see metadata.View.EncodeState).
+// addUser makes a user, as root would.
 func (n *fakeNode) addUser(t testing.TB, name, password string, active bool, permissions *galgo.Permissions) {
 	t.Helper()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	le := binary.LittleEndian
-	view := n.meta.View()
-	const usersAt = 1 + 8*4 + 1 + 4
-	state := view.EncodeState()
-	count := le.Uint32(state[usersAt:])
-	at := usersAt + 4
-	for range count {
-		at += encodedUserSize(state[at:])
-	}
-	user := le.AppendUint32(nil, count)
-	user = append(append(user, byte(len(name))), name...)
-	user = le.AppendUint64(user, n.time)
-	hash := auth.Hash([]byte(password), [auth.SaltLen]byte{2}, cheapParams)
-	user = append(le.AppendUint16(user, uint16(len(hash))), hash...)
-	user = append(user, oneIf(active), oneIf(permissions != nil))
-	if permissions != nil {
-		encoded := wire.AppendPermissions(nil, *permissions)
-		user = append(le.AppendUint32(user, uint32(len(encoded))), encoded...)
-	}
-	changed := append(append(append([]byte(nil), state[:at]...), user...), state[at:]...)
-	le.PutUint32(changed[usersAt:], count+1)
-	m, err := metadata.Decode(changed, view.EncodeClients())
-	if err != nil {
-		t.Fatalf("add user %q to the state: %v", name, err)
-	}
-	n.meta = m
+	n.asRoot(t, wire.OperationCreateUser, metadata.NewUser{
+		Username: name, PasswordHash: auth.Hash([]byte(password), [auth.SaltLen]byte{2}, cheapParams), Active: active, Permissions: permissions,
+	})
 }
 
-func encodedUserSize(b []byte) int {
-	le := binary.LittleEndian
-	size := 4
-	size += 1 + int(b[size])
-	size += 8
-	size += 2 + int(le.Uint16(b[size:]))
-	permitted := b[size+1] == 1
-	size += 2
-	if permitted {
-		size += 4 + int(le.Uint32(b[size:]))
+// asRoot runs an operation in a session that nobody sees.
+func (n *fakeNode) asRoot(t testing.TB, op wire.Operation, body wire.Body) {
+	t.Helper()
+	root, _ := n.View().User(galgo.NumericID(0))
+	client := galgo.ClientID{0xFF}
+	session := n.apply(metadata.Input{Operation: wire.OperationRegister, Client: client, Body: metadata.PasswordOf(root).Append(nil)}).Session
+	out := n.apply(metadata.Input{Operation: op, Client: client, Session: session, Request: 1, Body: body.Append(nil)})
+	if code, _, err := wire.SplitResult(out.Body); code != galgo.CodeOK || err != nil {
+		t.Fatalf("%v: %v, %v", op, code, err)
 	}
-	return size
-}
-
-func oneIf(v bool) byte {
-	if v {
-		return 1
-	}
-	return 0
+	n.apply(metadata.Input{Operation: wire.OperationLogout, Client: client, Session: session, Request: 2})
 }

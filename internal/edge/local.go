@@ -40,6 +40,7 @@ var reads = map[wire.Command]func(*reader, []byte) galgo.Code{
 	wire.CommandGetClients:         (*reader).clients,
 	wire.CommandGetUser:            (*reader).user,
 	wire.CommandGetUsers:           (*reader).users,
+	wire.CommandGetTokens:          (*reader).tokens,
 	wire.CommandGetStream:          (*reader).stream,
 	wire.CommandGetStreams:         (*reader).streams,
 	wire.CommandGetTopic:           (*reader).topic,
@@ -131,5 +132,5 @@ func (c *conn) acquire(ctx context.Context, n int64) (charge int64, ok bool) {
 func (a *reader) full() bool { return len(a.body) > int(a.server.options.FrameMax) }
 
 func (a *reader) allows(rule metadata.Rule, stream, topic uint32) bool {
-	return a.view.Allows(a.session.user, rule, stream, topic)
+	return a.view.Allows(a.session.actor, rule, stream, topic)
 }

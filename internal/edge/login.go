@@ -3,9 +3,11 @@ package edge
 import (
 	"context"
 	"errors"
+	"time"
 
 	"galgo"
 	"galgo/internal/auth"
+	"galgo/internal/metadata"
 	"galgo/internal/wire"
 )
 
@@ -25,15 +27,21 @@ func (c *conn) register(ctx context.Context, r *request) {
 		c.refuseLogin(r, wire.EvictionMalformedLogin)
 		return
 	}
-	user, verdict := c.authenticate(ctx, rest)
+	who, verdict := c.authenticate(ctx, rest)
 	switch {
 	case verdict.code != galgo.CodeOK:
 		c.reject(r, verdict.code)
 	case verdict.reason != 0:
 		c.refuseLogin(r, verdict.reason)
-	case c.leaveFormerSession(ctx, r, user):
-		c.openSession(ctx, r, user, &version)
+	case c.leaveFormerSession(ctx, r, who.actor):
+		c.openSession(ctx, r, &who, &version)
 	}
+}
+
+// identity is who signs in, and by what.
+type identity struct {
+	actor metadata.Actor
+	by    metadata.Credential
 }
 
 // loginVerdict is why a login is not accepted: an eviction, or the code of
@@ -44,45 +52,69 @@ type loginVerdict struct {
 }
 
 // authenticate finds out who signs in. Nothing in the bytes tells a password from
-// a token, so what is not accepted as one is tried as the other; tokens are not
-// offered yet, so none is known.
-func (c *conn) authenticate(ctx context.Context, rest []byte) (user uint32, v loginVerdict) {
+// a token, so what is not accepted as one is tried as the other.
+func (c *conn) authenticate(ctx context.Context, rest []byte) (who identity, v loginVerdict) {
 	password, token := wire.DecodeLogin(rest)
+	if password == nil && token == nil {
+		return identity{}, loginVerdict{reason: wire.EvictionMalformedLogin}
+	}
+	c.out.flush()
+	if !c.server.throttle.wait(ctx, c.source) {
+		return identity{}, loginVerdict{code: galgo.CodeTransientNotAccepted}
+	}
 	if password != nil {
-		user, ok, err := c.checkPassword(ctx, password)
-		switch {
-		case err != nil:
-			return 0, loginVerdict{code: galgo.CodeTransientNotAccepted}
-		case ok:
-			return user, loginVerdict{}
-		}
+		who, v = c.checkPassword(ctx, password)
 	}
-	switch {
-	case token != nil:
-		return 0, loginVerdict{reason: wire.EvictionInvalidToken}
-	case password != nil:
-		return 0, loginVerdict{reason: wire.EvictionInvalidCredentials}
+	if token != nil && (password == nil || v.reason != 0) {
+		who, v = c.checkToken(token)
 	}
-	return 0, loginVerdict{reason: wire.EvictionMalformedLogin}
+	if v.reason != 0 {
+		c.server.throttle.refuse(c.source, time.Now())
+	}
+	return who, v
 }
 
 // checkPassword looks a user up and checks the password. It costs one hash
-// whatever is wrong, so that accounts cannot be told by the time it takes. The
-// error is that of the hasher: it had no room.
-func (c *conn) checkPassword(ctx context.Context, login *wire.PasswordLogin) (user uint32, ok bool, err error) {
-	c.out.flush()
+// whatever is wrong, so that accounts cannot be told by the time it takes; but for names
+// and passwords of a length that no account has.
+func (c *conn) checkPassword(ctx context.Context, login *wire.PasswordLogin) (identity, loginVerdict) {
+	refused := loginVerdict{reason: wire.EvictionInvalidCredentials}
+	if wire.ValidateUsername(login.Username) != nil || wire.ValidatePassword(login.Password) != nil {
+		return identity{}, refused
+	}
 	hasher := c.server.options.Hasher
 	password := []byte(login.Password)
 	u, known := c.server.backend.View().User(galgo.NamedID(login.Username))
-	if wire.ValidateUsername(login.Username) != nil || wire.ValidatePassword(login.Password) != nil || !known || !u.Active {
-		return 0, false, hasher.VerifyNothing(ctx, password)
+	if !known || !u.Active {
+		if hasher.VerifyNothing(ctx, password) != nil {
+			return identity{}, loginVerdict{code: galgo.CodeTransientNotAccepted}
+		}
+		return identity{}, refused
 	}
-	ok, err = hasher.Verify(ctx, u.PasswordHash, password)
-	if errors.Is(err, auth.ErrFormat) {
+	right, err := hasher.Verify(ctx, u.PasswordHash, password)
+	switch {
+	case errors.Is(err, auth.ErrFormat):
 		c.server.events.badHash(u.ID, err)
-		return 0, false, nil
+		return identity{}, refused
+	case err != nil:
+		return identity{}, loginVerdict{code: galgo.CodeTransientNotAccepted}
+	case !right:
+		return identity{}, refused
 	}
-	return u.ID, ok, err
+	return identity{u.Actor(), metadata.PasswordOf(u)}, loginVerdict{}
+}
+
+// checkToken looks a token up. Whether it has expired is for the log to say, which has
+// the time; here it is seen as of the last operation.
+func (c *conn) checkToken(login *wire.TokenLogin) (identity, loginVerdict) {
+	t, owner, ok := c.server.backend.View().TokenOwner(auth.HashToken(login.Token))
+	switch {
+	case !ok:
+		return identity{}, loginVerdict{reason: wire.EvictionInvalidToken}
+	case !owner.Active:
+		return identity{}, loginVerdict{reason: wire.EvictionUserInactive}
+	}
+	return identity{owner.Actor(), metadata.Credential{Kind: metadata.CredentialToken, Op: t.Op}}, loginVerdict{}
 }
 
 // refuseLogin answers a sign-in that is not accepted. A client that is told so
@@ -94,9 +126,9 @@ func (c *conn) refuseLogin(r *request, reason wire.EvictionReason) {
 
 // leaveFormerSession logs a session out that the connection still has, unless the
 // sign-in renews it. It reports whether the sign-in may go on (wire.md §12 row 12).
-func (c *conn) leaveFormerSession(ctx context.Context, r *request, user uint32) bool {
+func (c *conn) leaveFormerSession(ctx context.Context, r *request, actor metadata.Actor) bool {
 	former := r.session
-	if former == nil || former.client == r.Client && former.user == user {
+	if former == nil || former.client == r.Client && former.actor == actor {
 		return true
 	}
 	reply, ok := c.propose(ctx, r, logoutRequest(former, 0, [16]byte{}), nil)
@@ -112,15 +144,16 @@ func (c *conn) leaveFormerSession(ctx context.Context, r *request, user uint32) 
 	return true
 }
 
-// openSession has the metadata group make the session and binds it.
-func (c *conn) openSession(ctx context.Context, r *request, user uint32, version *wire.ClientVersion) {
-	request := MetadataRequest{Operation: wire.OperationRegister, Client: r.Client, RequestSum: r.RequestChecksum, User: user}
+// openSession has the metadata group make the session and binds it. The checksum of the
+// request, which covers the password, goes nowhere.
+func (c *conn) openSession(ctx context.Context, r *request, who *identity, version *wire.ClientVersion) {
+	request := MetadataRequest{Operation: wire.OperationRegister, Client: r.Client, User: who.actor.User, Body: who.by.Append(nil)}
 	reply, ok := c.propose(ctx, r, request, func(late MetadataReply) { c.abandonSession(&request, &late) })
 	switch {
 	case !ok:
 		c.reject(r, galgo.CodeTransientNotCommitted)
 	case reply.Outcome == OutcomeReply:
-		c.bindSession(r, &binding{r.Client, reply.Op, user}, reply.Born, version)
+		c.bindSession(r, &binding{r.Client, reply.Op, who.actor}, reply.Born, version)
 	case reply.Outcome == OutcomeResult || reply.Outcome == OutcomeStatus:
 		c.reject(r, reply.Code)
 	case reply.Outcome == OutcomeEvict:
@@ -132,7 +165,7 @@ func (c *conn) openSession(ctx context.Context, r *request, user uint32, version
 // the outcome is open, or has gone.
 func (c *conn) abandonSession(request *MetadataRequest, late *MetadataReply) {
 	if late.Outcome == OutcomeReply {
-		c.detacher.detach(&binding{request.Client, late.Op, request.User})
+		c.detacher.detach(&binding{request.Client, late.Op, metadata.Actor{User: request.User}})
 	}
 }
 
@@ -145,7 +178,7 @@ func (c *conn) bindSession(r *request, b *binding, born uint64, version *wire.Cl
 	}
 	c.server.events.login(c, b, version.SDKName, version.SDKVersion)
 	reply := wire.RegisterReply{
-		UserID:        b.user,
+		UserID:        b.actor.User,
 		Session:       b.epoch,
 		Protocol:      wire.VersionCurrent,
 		ServerVersion: c.server.options.Version,
@@ -179,7 +212,7 @@ func logoutRequest(b *binding, number uint64, sum [16]byte) MetadataRequest {
 		Session:    b.epoch,
 		Request:    number,
 		RequestSum: sum,
-		User:       b.user,
+		User:       b.actor.User,
 	}
 }
 

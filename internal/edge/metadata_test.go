@@ -147,14 +147,21 @@ func TestDeniedMetadataBodies(t *testing.T) {
 	for o, body := range map[wire.Operation][]byte{
 		128: {0}, 129: {1, 4, 0, 0, 0, 0, 0}, 130: {9}, 131: nil, 132: {1}, 133: nil, 134: {1, 4}, 135: nil,
 		136: nil, 137: {1, 4, 0, 0, 0, 0}, 139: nil, 140: nil,
+		141: {0}, 142: {1, 4, 0, 0, 0, 0, 1}, 143: {9}, 144: {1, 4, 0, 0, 0, 0, 1, 'x'}, 145: {1, 4, 0, 0, 0, 0, 1}, 146: {1, 'x'}, 147: nil,
 	} {
 		p.wantStatus(p.ask(p.header(o), body), galgo.CodeInvalidCommand)
 	}
-	for _, o := range []wire.Operation{138, 141, 142, 143, 144, 145, 146, 147, 148, 149} {
+	for _, o := range []wire.Operation{138, 148, 149} {
 		p.wantStatus(p.ask(p.header(o), wire.GroupRequest{Stream: s0, Topic: t0, Group: s0}.Append(nil)), galgo.CodeFeatureUnavailable)
 	}
 	withKey := wire.CreateStreamRequest{Name: "s", Options: mustOptions(t, "unknown", galgo.Uint64Value(1))}.Append(nil)
 	p.wantStatus(p.ask(p.header(wire.OperationCreateStream), withKey), galgo.CodeUnsupportedOptionKey)
+	for o, body := range map[wire.Operation]wire.Body{
+		wire.OperationCreateUser: wire.CreateUserRequest{Username: "ann", Password: "secret", Options: mustOptions(t, "unknown", galgo.Uint64Value(1))},
+		wire.OperationUpdateUser: wire.UpdateUserRequest{User: s0, Options: mustOptions(t, "unknown", galgo.Uint64Value(1))},
+	} {
+		p.wantStatus(p.ask(p.header(o), body.Append(nil)), galgo.CodeUnsupportedOptionKey)
+	}
 	p.alive()
 }
 

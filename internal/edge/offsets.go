@@ -23,7 +23,7 @@ func (c *conn) getOffset(ctx context.Context, r *request) {
 		c.answer(r, nil)
 		return
 	}
-	if !view.Allows(r.session.user, metadata.RulePoll, t.Stream, t.ID) {
+	if !view.Allows(r.session.actor, metadata.RulePoll, t.Stream, t.ID) {
 		c.deny(&r.RequestHeader, galgo.CodeUnauthorized)
 		return
 	}

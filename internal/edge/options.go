@@ -50,10 +50,11 @@ const (
 	acceptRetryMax = time.Second
 )
 
-// Passwords checks passwords in bounded number: *auth.Hasher. Both functions cost
-// the same, and fail only if there is no room or the context ends, but for
+// Passwords hashes and checks passwords in bounded number: *auth.Hasher. All functions
+// cost the same, and fail only if there is no room or the context ends, but for
 // auth.ErrFormat.
 type Passwords interface {
+	Hash(ctx context.Context, password []byte) (string, error)
 	Verify(ctx context.Context, hash string, password []byte) (bool, error)
 	VerifyNothing(ctx context.Context, password []byte) error
 }
@@ -61,7 +62,7 @@ type Passwords interface {
 // Options bound and describe the client edge. Hasher is required, all else has a
 // default.
 type Options struct {
-	// Hasher checks passwords.
+	// Hasher hashes and checks passwords.
 	Hasher Passwords
 	// Logger gets the events of the edge; nil: slog.Default.
 	Logger *slog.Logger

@@ -90,7 +90,7 @@ func (c *conn) pollGroup(r *request, m *wire.PollMessagesRequest) {
 	switch {
 	case !m.Partition.Present:
 		c.answerEmptyPoll(r, 0, 0)
-	case err == nil && !view.Allows(r.session.user, metadata.RulePoll, t.Stream, t.ID):
+	case err == nil && !view.Allows(r.session.actor, metadata.RulePoll, t.Stream, t.ID):
 		c.deny(&r.RequestHeader, galgo.CodeUnauthorized)
 	default:
 		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
@@ -109,7 +109,7 @@ func (c *conn) pollSingle(ctx context.Context, r *request, m *wire.PollMessagesR
 		c.deny(&r.RequestHeader, galgo.CodePartitionNotFound)
 		return
 	}
-	if !view.Allows(r.session.user, metadata.RulePoll, t.Stream, t.ID) {
+	if !view.Allows(r.session.actor, metadata.RulePoll, t.Stream, t.ID) {
 		c.deny(&r.RequestHeader, galgo.CodeUnauthorized)
 		return
 	}
@@ -202,7 +202,7 @@ func (c *conn) autoCommit(ctx context.Context, r *request, poll *PollRequest, la
 		Monotone: true,
 		Client:   r.session.client,
 		Request:  r.Request,
-		User:     r.session.user,
+		User:     r.session.actor.User,
 	}, q.done)
 	await(ctx, c, r, q)
 }

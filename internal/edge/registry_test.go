@@ -12,7 +12,7 @@ func TestRegistryKeepsTheNewestSession(t *testing.T) {
 	r.add(a)
 	r.add(b)
 	id := galgo.ClientID{1}
-	newer, older := &binding{id, 6, 0}, &binding{id, 5, 0}
+	newer, older := &binding{client: id, epoch: 6}, &binding{client: id, epoch: 5}
 	if !r.bind(b, newer) {
 		t.Fatal("first binding refused")
 	}
@@ -25,7 +25,7 @@ func TestRegistryKeepsTheNewestSession(t *testing.T) {
 	if r.unbind(a, older) || r.unbind(b, older) {
 		t.Error("unbound a session that was not bound")
 	}
-	renewed := &binding{id, 7, 0}
+	renewed := &binding{client: id, epoch: 7}
 	if !r.bind(a, renewed) || b.bound.Load() != nil {
 		t.Error("a newer session did not take the client id")
 	}

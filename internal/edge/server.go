@@ -20,6 +20,7 @@ type Server struct {
 	budget   *semaphore.Weighted // bytes of requests and polled messages
 	slots    *semaphore.Weighted // connections
 	turns    *turns
+	throttle *throttle
 	events   *events
 }
 
@@ -37,6 +38,7 @@ func New(options Options, backend Backend) *Server {
 		budget:   semaphore.NewWeighted(options.ByteBudget),
 		slots:    semaphore.NewWeighted(int64(options.Connections)),
 		turns:    newTurns(),
+		throttle: newThrottle(),
 		events:   newEvents(options.Logger),
 	}
 }

@@ -34,6 +34,10 @@ func (c *conn) dispatch(ctx context.Context, r *request) {
 		c.register(ctx, r)
 	case r.session == nil:
 		c.serveUnbound(r)
+	case !c.server.backend.View().Exists(r.session.actor):
+		// Deleted, and its sessions with it: whoever has its id now is another user.
+		c.server.registry.unbind(c, r.session)
+		c.evict(r.session.client, wire.EvictionNoSession)
 	case r.Operation.IsInternal():
 		c.endSession(r.session)
 		c.evict(r.session.client, wire.EvictionInvalidRequestOperation)
@@ -79,21 +83,27 @@ func (c *conn) endSession(b *binding) {
 // serveMetadata runs an operation of the metadata group and waits for it, as the
 // next request of the connection may depend on it.
 func (c *conn) serveMetadata(ctx context.Context, r *request) {
-	reply, ok := c.propose(ctx, r, MetadataRequest{
+	request := MetadataRequest{
 		Operation:  r.Operation,
 		Client:     r.session.client,
 		Session:    r.session.epoch,
 		Request:    r.Request,
 		RequestSum: r.RequestChecksum,
-		User:       r.session.user,
+		User:       r.session.actor.User,
 		Body:       r.body,
-	}, nil)
+	}
+	token, ok := c.seal(ctx, r, &request)
+	if !ok {
+		return
+	}
+	reply, ok := c.propose(ctx, r, request, nil)
 	if !ok {
 		c.reject(r, galgo.CodeTransientNotCommitted)
 		return
 	}
 	switch reply.Outcome {
 	case OutcomeReply:
+		reply.Body = unseal(reply.Body, token)
 		c.answerCommitted(r, &reply)
 	case OutcomeStatus:
 		c.deny(&r.RequestHeader, reply.Code)

@@ -84,7 +84,7 @@ func (a *reader) clients([]byte) galgo.Code {
 func (c *conn) info() wire.ClientInfo {
 	i := wire.ClientInfo{ClientID: c.id, UserID: wire.UserIDNone, Transport: wire.TransportTCP, Address: c.address}
 	if b := c.bound.Load(); b != nil {
-		i.UserID = b.user
+		i.UserID = b.actor.User
 	}
 	return i
 }

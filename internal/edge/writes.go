@@ -40,7 +40,7 @@ func (c *conn) send(r *request) galgo.Code {
 	if m.Partitioning.Kind == galgo.PartitioningPartition && m.Partitioning.PartitionID >= topic.Partitions {
 		return galgo.CodeResourceNotFound
 	}
-	if !view.Allows(r.session.user, metadata.RuleSend, topic.Stream, topic.ID) {
+	if !view.Allows(r.session.actor, metadata.RuleSend, topic.Stream, topic.ID) {
 		return galgo.CodeUnauthorized
 	}
 	numbered := r.RequestChecksum != [16]byte{}
@@ -76,7 +76,7 @@ func (c *conn) submit(r *request, m *wire.SendMessagesRequest, view *metadata.Vi
 		Client:   r.session.client,
 		Request:  r.Request,
 		Numbered: numbered,
-		User:     r.session.user,
+		User:     r.session.actor.User,
 	}, w.sent)
 	return galgo.CodeOK
 }
@@ -147,7 +147,7 @@ func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic g
 	if !found {
 		return placement{}, OffsetRequest{}, galgo.CodeResourceNotFound
 	}
-	if !view.Allows(r.session.user, metadata.RulePoll, t.Stream, t.ID) {
+	if !view.Allows(r.session.actor, metadata.RulePoll, t.Stream, t.ID) {
 		return placement{}, OffsetRequest{}, galgo.CodeUnauthorized
 	}
 	if consumer.Kind == galgo.ConsumerGroup {
@@ -160,7 +160,7 @@ func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic g
 		Key:     key,
 		Client:  r.session.client,
 		Request: r.Request,
-		User:    r.session.user,
+		User:    r.session.actor.User,
 	}
 	return placement{t.Stream, t.ID, partition.ID}, request, galgo.CodeOK
 }

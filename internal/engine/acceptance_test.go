@@ -543,7 +543,7 @@ func TestRepeatAfterEviction(t *testing.T) {
 	}
 	// Who comes back is told whether the table still knows its requests.
 	born := func(id galgo.ClientID) uint64 {
-		r, _ := w.metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: id})
+		r, _ := w.metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: id, Body: rootPassword()})
 		return r.Born
 	}
 	kept, anew := galgo.ClientID{12}, a.id
@@ -569,7 +569,7 @@ func TestNothingShowsBeforeItIsDurable(t *testing.T) {
 	group := w.group("s", "t", 0)
 	answers := map[string]int{}
 	note := func(what string) { answers[what]++ }
-	w.engine.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: galgo.ClientID{7}}, func(edge.MetadataReply) { note("login") })
+	w.engine.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: galgo.ClientID{7}, Body: rootPassword()}, func(edge.MetadataReply) { note("login") })
 	created := w.submit(c.admin, wire.OperationCreateStream, wire.CreateStreamRequest{Name: "late"}.Append(nil))
 	w.engine.Send(edge.SendRequest{Group: group, Batch: batchOf("late"), Count: 1}, func(edge.SendReply) { note("send") })
 	w.engine.StoreOffset(edge.OffsetRequest{Group: group, Kind: galgo.ConsumerSingle, Key: 2, Offset: 1}, func(edge.OffsetReply) { note("offset") })

@@ -234,7 +234,7 @@ func (c *cluster) begin() (admin *session, group func(topic string, partition ui
 	}
 	c.metadata(edge.MetadataRequest{Operation: metadata.OperationBootstrap, Body: body})
 	id := galgo.ClientID{9}
-	r := c.metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: id})
+	r := c.metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: id, Body: rootPassword()})
 	admin = &session{id: id, epoch: r.Op}
 	c.call(admin, wire.OperationCreateStream, wire.CreateStreamRequest{Name: "s"}.Append(nil))
 	return admin, func(topic string, partition uint32) (found uint64) {

@@ -163,7 +163,7 @@ func TestBackupsDecideNothing(t *testing.T) {
 			continue
 		}
 		for name, req := range map[string]edge.MetadataRequest{
-			"a login":            {Operation: wire.OperationRegister, Client: galgo.ClientID{8}},
+			"a login":            {Operation: wire.OperationRegister, Client: galgo.ClientID{8}, Body: rootPassword()},
 			"a logout":           {Operation: wire.OperationLogout, Client: admin.id, Session: admin.epoch},
 			"no session":         {Operation: wire.OperationCreateStream, Client: galgo.ClientID{8}, Session: 1, Request: 1},
 			"a new request":      {Operation: wire.OperationCreateStream, Client: admin.id, Session: admin.epoch, Request: admin.request + 1},

@@ -214,6 +214,12 @@ func (w *world) bootstrap() bool {
 	return ok
 }
 
+// rootPassword is what the edge hands over when root signs in: it has the password that
+// the first operation set.
+func rootPassword() []byte {
+	return metadata.Credential{Kind: metadata.CredentialPassword, Op: 1}.Append(nil)
+}
+
 // session is a client as the edge would see it.
 type session struct {
 	id      galgo.ClientID
@@ -222,7 +228,7 @@ type session struct {
 }
 
 func (w *world) login(id galgo.ClientID) (*session, bool) {
-	r, ok := w.metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: id})
+	r, ok := w.metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: id, Body: rootPassword()})
 	return &session{id: id, epoch: r.Op}, ok && r.Outcome == edge.OutcomeReply
 }
 

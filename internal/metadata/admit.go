@@ -17,12 +17,30 @@ import (
 // CreateTopic and CreatePartitions become the operations 64 and 65. Bytes behind
 // the last field of a request, which clients may send, stay out of the log.
 //
-// Register and Logout enter the log without a body. The operations that galgo makes
-// itself do not come this way: a client that names one is refused.
+// Requests with a secret come here without it, as the edge has rewritten them: Register as
+// a Credential, and those that make a password or a token as NewUser, NewPassword and
+// NewToken. Logout enters the log without a body. The operations that galgo makes itself do
+// not come this way: a client that names one is refused.
 func Admit(v *View, op wire.Operation, body []byte) (logOp wire.Operation, logBody []byte, err error) {
 	switch op {
-	case wire.OperationRegister, wire.OperationLogout:
+	case wire.OperationLogout:
 		return op, nil, nil
+	case wire.OperationRegister:
+		return admitted(op, body, DecodeCredential, canonical[Credential])
+	case wire.OperationCreateUser:
+		return admitted(op, body, DecodeNewUser, canonical[NewUser])
+	case wire.OperationUpdateUser:
+		return admitted(op, body, wire.DecodeUpdateUserRequest, admitUpdateUser)
+	case wire.OperationDeleteUser:
+		return admitted(op, body, wire.DecodeUserRequest, canonical[wire.UserRequest])
+	case wire.OperationChangePassword:
+		return admitted(op, body, DecodeNewPassword, canonical[NewPassword])
+	case wire.OperationUpdatePermissions:
+		return admitted(op, body, wire.DecodeUpdatePermissionsRequest, admitUpdatePermissions)
+	case wire.OperationCreateToken:
+		return admitted(op, body, DecodeNewToken, canonical[NewToken])
+	case wire.OperationDeleteToken:
+		return admitted(op, body, wire.DecodeDeleteTokenRequest, canonical[wire.DeleteTokenRequest])
 	case wire.OperationCreateStream:
 		return admitted(op, body, wire.DecodeCreateStreamRequest, admitCreateStream)
 	case wire.OperationUpdateStream:
@@ -66,6 +84,18 @@ func admitted[T any](
 // canonical is a request's own encoding, without what the client wrote behind it.
 func canonical[T wire.Body](req T) ([]byte, error) { return req.Append(nil), nil }
 
+func admitUpdateUser(req wire.UpdateUserRequest) ([]byte, error) {
+	return canonicalWithoutOptions(req, req.Options)
+}
+
+func admitUpdatePermissions(req wire.UpdatePermissionsRequest) ([]byte, error) {
+	body := req.Append(nil)
+	if len(body) > PermissionsMax {
+		return nil, galgo.Errorf(galgo.CodeInvalidCommand, "permissions of %d bytes, limit %d: give rights on streams instead of single topics", len(body), PermissionsMax)
+	}
+	return body, nil
+}
+
 func admitCreateStream(req wire.CreateStreamRequest) ([]byte, error) {
 	return canonicalWithoutOptions(req, req.Options)
 }
@@ -74,10 +104,10 @@ func admitUpdateStream(req wire.UpdateStreamRequest) ([]byte, error) {
 	return canonicalWithoutOptions(req, req.Options)
 }
 
-// canonicalWithoutOptions refuses any option: streams have none.
+// canonicalWithoutOptions refuses any option: streams and users have none.
 func canonicalWithoutOptions[T wire.Body](req T, options wire.Options) ([]byte, error) {
 	if len(options) != 0 {
-		return nil, galgo.Errorf(galgo.CodeUnsupportedOptionKey, "a stream has no options")
+		return nil, galgo.Errorf(galgo.CodeUnsupportedOptionKey, "streams and users have no options")
 	}
 	return canonical(req)
 }

@@ -472,7 +472,7 @@ func TestBootstrapOnce(t *testing.T) {
 		t.Errorf("root may %+v", d.Permissions)
 	}
 	before := stateBytes(r.m)
-	body, _ := Bootstrap{Username: "other", PasswordHash: "y", Settings: Settings{9}}.Encode()
+	body, _ := Bootstrap{Username: "other", PasswordHash: "y", Settings: Settings{ClientsMax: 9}}.Encode()
 	out := r.apply(Input{Operation: OperationBootstrap, Body: body})
 	if code, _, _ := wire.SplitResult(out.Body); code != galgo.CodeInvalidCommand {
 		t.Errorf("the second bootstrap answers %v", code)
@@ -483,7 +483,7 @@ func TestBootstrapOnce(t *testing.T) {
 }
 
 func TestInternalBodiesAreBounded(t *testing.T) {
-	ok := Bootstrap{Username: "iggy", PasswordHash: "x", Settings: Settings{2}}
+	ok := Bootstrap{Username: "iggy", PasswordHash: "x", Settings: Settings{ClientsMax: 2}}
 	for _, change := range []func(*Bootstrap){
 		func(o *Bootstrap) { o.Username = "ab" },
 		func(o *Bootstrap) { o.Username = strings.Repeat("a", 51) },
@@ -512,7 +512,7 @@ func TestInternalBodiesAreBounded(t *testing.T) {
 	if _, err := DecodeBootstrap(append([]byte{2}, body[1:]...)); !errors.Is(err, ErrVersion) {
 		t.Errorf("version 2: %v", err)
 	}
-	if _, err := (Configure{Settings{1}}).Encode(); err == nil {
+	if _, err := (Configure{Settings{ClientsMax: 1}}).Encode(); err == nil {
 		t.Errorf("a client table of 1 is accepted")
 	}
 }
@@ -533,14 +533,15 @@ func TestCorruptionPanicsWithTheOp(t *testing.T) {
 	s := r.sessions[clientID(1)]
 	in := Input{Operation: wire.OperationDeleteStream, Client: clientID(1), Session: s.epoch, Request: 1, Body: []byte{9}}
 	wantPanic(t, "op 3", func() { r.apply(in) })
-	in.Operation, in.Request = wire.OperationCreateUser, 2
-	wantPanic(t, "op 4 has operation 141", func() { r.apply(in) })
+	in.Operation, in.Request = wire.OperationJoinConsumerGroup, 2
+	wantPanic(t, "op 4 has operation 148", func() { r.apply(in) })
 	// Without a session too: to pass over what a newer release wrote would fork the state.
 	in.Client = clientID(9)
-	wantPanic(t, "op 5 has operation 141", func() { r.apply(in) })
+	wantPanic(t, "op 5 has operation 148", func() { r.apply(in) })
 	wantPanic(t, "op 6: committed body of operation 96", func() { r.apply(Input{Operation: OperationBootstrap}) })
 	wantPanic(t, "op 6 applied after op 6", func() { r.m.Apply(Input{Op: 6, Operation: OperationDetach}) })
 	wantPanic(t, "registers client id zero", func() { r.apply(Input{Operation: wire.OperationRegister}) })
+	wantPanic(t, "op 8: committed body of operation 1", func() { r.apply(Input{Operation: wire.OperationRegister, Client: clientID(1)}) })
 }
 
 func TestTopicIDsRunOut(t *testing.T) {

@@ -65,10 +65,21 @@ func (r *rig) change(f func(*state)) {
 	r.m.view = nil
 }
 
-// addUser puts a user into the state: operations on users are not there yet.
+// addUser puts a user into the state under an id that no operation would give.
 func (r *rig) addUser(id uint32, p *galgo.Permissions) {
 	r.change(func(s *state) {
-		s.putUser(&User{ID: id, Name: "user" + string(rune('a'+id)), PasswordHash: "x", Active: true, Permissions: p})
+		s.putUser(&User{ID: id, Name: "user" + string(rune('a'+id)), Born: r.op, PasswordHash: "x", PasswordOp: r.op, Active: true, Permissions: p})
+	})
+}
+
+// addToken puts a token of a user into the state, as if an op had made it.
+func (r *rig) addToken(user uint32, name string, hash TokenHash, op, expiresAt uint64) {
+	r.change(func(s *state) {
+		old, _ := s.users.get(user)
+		u := *old
+		u.Tokens++
+		s.users.set(user, &u)
+		s.putToken(&Token{User: user, Name: name, Hash: hash, Op: op, ExpiresAt: expiresAt})
 	})
 }
 

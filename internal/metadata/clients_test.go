@@ -73,7 +73,7 @@ func TestRegisterOfAnotherUser(t *testing.T) { // N-07
 	if got := r.login(clientID(1), 3); got.Login != LoginOtherUser || got.Session != 0 {
 		t.Errorf("login ends as %v with session %d, want %v", got.Login, got.Session, LoginOtherUser)
 	}
-	if got := r.m.View().CheckRegister(clientID(1), 3); got != LoginOtherUser {
+	if got := r.m.View().CheckRegister(clientID(1), 3, r.password(3)); got != LoginOtherUser {
 		t.Errorf("CheckRegister says %v, want %v", got, LoginOtherUser)
 	}
 	if got := r.login(clientID(9), 4).Login; got != LoginNoUser {

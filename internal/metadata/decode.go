@@ -25,7 +25,8 @@ func Decode(state, clients []byte) (*Machine, error) {
 // Least sizes of records in bytes, with names of one byte: what bounds the count
 // of them that a given number of bytes can hold.
 const (
-	userSizeMin   = 4 + 2 + 8 + 3 + 1 + 1
+	userSizeMin   = 4 + 2 + 8 + 8 + 3 + 8 + 1 + 1 + 4
+	tokenSizeMin  = 2 + 32 + 8 + 8
 	streamSizeMin = 4 + 2 + 8 + 4
 	topicSizeMin  = 4 + 2 + 8 + 44 + 4 + 8 + 4
 	partitionSize = 4 * 8
@@ -43,8 +44,8 @@ func (s *state) decodeState(b []byte) error {
 	s.rooted = r.bool()
 	if s.rooted {
 		s.settings = r.settings()
-	} else if n := r.u32(); n != 0 {
-		r.fail(ErrCorrupt, "clients_max is %d before bootstrap", n)
+	} else if n := r.u64(); n != 0 {
+		r.fail(ErrCorrupt, "settings of %#x before bootstrap", n)
 	}
 	s.decodeUsers(r)
 	s.decodeStreams(r)
@@ -64,6 +65,12 @@ func (s *state) decodeUsers(r *reader) {
 	for i := range n {
 		u := r.user()
 		r.ascending("user", i, u.ID, before)
+		switch {
+		case u.ID >= UsersMax:
+			r.fail(ErrCorrupt, "user id %d, at most %d", u.ID, UsersMax-1)
+		case u.Born < 1 || u.Born > u.PasswordOp || u.PasswordOp > s.applied:
+			r.fail(ErrCorrupt, "user %d of op %d has a password of op %d, and the state ends at %d", u.ID, u.Born, u.PasswordOp, s.applied)
+		}
 		if !s.userNames.insert(u.Name, u.ID) {
 			r.fail(ErrCorrupt, "user name %q occurs twice", u.Name)
 		}
@@ -71,6 +78,7 @@ func (s *state) decodeUsers(r *reader) {
 			return
 		}
 		s.users.set(u.ID, u)
+		s.decodeTokens(r, u)
 		before = u.ID
 	}
 	if r.err == nil && s.rooted != s.users.has(RootUser) {
@@ -82,12 +90,35 @@ func (r *reader) user() *User {
 	u := &User{ID: r.u32()}
 	u.Name = r.name(UsernameMin, UsernameMax)
 	u.CreatedAt = r.u64()
+	u.Born = r.u64()
 	u.PasswordHash = r.passwordHash()
+	u.PasswordOp = r.u64()
 	u.Active = r.bool()
-	if r.bool() {
-		u.Permissions = r.permissions()
-	}
+	u.Permissions = r.permissions()
 	return u
+}
+
+func (s *state) decodeTokens(r *reader, u *User) {
+	u.Tokens = r.count(TokensMax, tokenSizeMin)
+	var before string
+	for i := range u.Tokens {
+		t := &Token{User: u.ID, Name: r.name(1, NameMax)}
+		copy(t.Hash[:], r.bytes(uint64(len(t.Hash))))
+		t.Op, t.ExpiresAt = r.u64(), r.u64()
+		_, known := s.token(t.Hash)
+		switch {
+		case r.err != nil:
+			return
+		case i > 0 && t.Name <= before:
+			r.fail(ErrCorrupt, "token %q follows %q", t.Name, before)
+		case known:
+			r.fail(ErrCorrupt, "token %q of user %d has the hash of another", t.Name, u.ID)
+		case t.Op <= u.Born || t.Op > s.applied:
+			r.fail(ErrCorrupt, "token %q of op %d, of a user of op %d, and the state ends at %d", t.Name, t.Op, u.Born, s.applied)
+		}
+		s.putToken(t)
+		before = t.Name
+	}
 }
 
 func (s *state) decodeStreams(r *reader) {
@@ -308,10 +339,17 @@ func (r *Reply) check(c *Client) error {
 	return nil
 }
 
-// permissions takes what appendUser wrote: sorted, and flags of 0 and 1 only, so
+// permissions takes what appendPermissions wrote: sorted, and flags of 0 and 1 only, so
 // that equal rights have equal bytes.
 func (r *reader) permissions() *galgo.Permissions {
-	b := r.bytes(uint64(r.u32()))
+	if !r.bool() {
+		return nil
+	}
+	n := r.u32()
+	if n > PermissionsMax {
+		r.fail(ErrCorrupt, "permissions of %d bytes, limit %d", n, PermissionsMax)
+	}
+	b := r.bytes(uint64(n))
 	if r.err != nil {
 		return nil
 	}

@@ -1,5 +1,5 @@
 // Package metadata is the machine of the metadata group: streams, topics,
-// partitions, consumer groups, users and the table of client sessions, as a
+// partitions, consumer groups, users, access tokens and the table of client sessions, as a
 // function of the group's log and of nothing else.
 //
 // # Contract with the host

@@ -1,6 +1,9 @@
 package metadata
 
-import "galgo/internal/wire"
+import (
+	"galgo"
+	"galgo/internal/wire"
+)
 
 // Versions of the two parts of a snapshot. A part with another version is refused
 // before anything else of it is looked at.
@@ -21,14 +24,22 @@ const (
 //	   8  next_group     id of the next partition's group
 //	   1  rooted         1 once there is a root user
 //	   4  clients_max    0 before Bootstrap
+//	   4  tokens_max     0 before Bootstrap
 //	   4  users          count; each, ascending by id:
 //	   4    id
 //	 1+n    name
 //	   8    created_at   µs
+//	   8    born         op that made the user
 //	 2+n    password     encoded hash
+//	   8    password_op  op that set the password
 //	   1    active       0 or 1
 //	   1    permitted    1 if permissions follow
 //	 4+n    permissions  as on the wire, streams and topics ascending by id
+//	   4    tokens       count; each, ascending by name:
+//	 1+n      name
+//	  32      hash       SHA-256 of the token
+//	   8      op         op that made it
+//	   8      expires_at µs; 0: never
 //	   4  streams        count; each, ascending by id:
 //	   4    id
 //	 1+n    name
@@ -42,9 +53,9 @@ func (v *View) EncodeState() []byte {
 	b = le.AppendUint64(b, s.revision)
 	b = le.AppendUint64(b, s.nextGroup)
 	b = appendBool(b, s.rooted)
-	b = le.AppendUint32(b, s.settings.ClientsMax)
+	b = s.settings.append(b)
 	b = le.AppendUint32(b, uint32(s.users.len()))
-	s.users.all(func(_ uint32, u *User) bool { b = appendUser(b, u); return true })
+	s.users.all(func(_ uint32, u *User) bool { b = s.appendTokens(appendUser(b, u), u); return true })
 	b = le.AppendUint32(b, uint32(s.streams.len()))
 	s.streams.all(func(_ uint32, stream *Stream) bool { b = s.appendStream(b, stream); return true })
 	return b
@@ -54,16 +65,34 @@ func appendUser(b []byte, u *User) []byte {
 	b = le.AppendUint32(b, u.ID)
 	b = appendName(b, u.Name)
 	b = le.AppendUint64(b, u.CreatedAt)
-	b = le.AppendUint16(b, uint16(len(u.PasswordHash)))
-	b = append(b, u.PasswordHash...)
+	b = le.AppendUint64(b, u.Born)
+	b = appendHash(b, u.PasswordHash)
+	b = le.AppendUint64(b, u.PasswordOp)
 	b = appendBool(b, u.Active)
-	b = appendBool(b, u.Permissions != nil)
-	if u.Permissions == nil {
+	return appendPermissions(b, u.Permissions)
+}
+
+// appendPermissions appends whether there are any, and if so their length and encoding.
+func appendPermissions(b []byte, p *galgo.Permissions) []byte {
+	b = appendBool(b, p != nil)
+	if p == nil {
 		return b
 	}
 	at := len(b)
-	b = wire.AppendPermissions(le.AppendUint32(b, 0), *u.Permissions)
+	b = wire.AppendPermissions(le.AppendUint32(b, 0), *p)
 	le.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
+}
+
+func (s *state) appendTokens(b []byte, u *User) []byte {
+	b = le.AppendUint32(b, u.Tokens)
+	s.tokensOf(u.ID, func(t *Token) bool {
+		b = appendName(b, t.Name)
+		b = append(b, t.Hash[:]...)
+		b = le.AppendUint64(b, t.Op)
+		b = le.AppendUint64(b, t.ExpiresAt)
+		return true
+	})
 	return b
 }
 

@@ -62,12 +62,49 @@ type User struct {
 	ID        uint32
 	Name      string
 	CreatedAt uint64 // µs since the Unix epoch; 1 for root
-	// PasswordHash is an encoded argon2id hash.
+	// Born is the op that made the user: it tells one from another that had its id
+	// before, since ids are given again.
+	Born uint64
+	// PasswordHash is an encoded argon2id hash, and PasswordOp the op that set it.
 	PasswordHash string
+	PasswordOp   uint64
 	Active       bool
-	// Permissions is nil for a user without any right but to log in.
+	// Permissions is nil for a user without any right but to log in. Streams and
+	// topics are sorted by id.
 	Permissions *galgo.Permissions
+	// Tokens counts the personal access tokens.
+	Tokens uint32
 }
+
+// Actor is the user as whom somebody acts outside the log: Born tells whether the
+// user is still the one who signed in.
+type Actor struct {
+	User uint32
+	Born uint64
+}
+
+// Actor returns what identifies the user for as long as it exists.
+func (u *User) Actor() Actor { return Actor{u.ID, u.Born} }
+
+// Token is a personal access token: who has it may log in as its user, until it
+// expires. Names are unique for a user. The state knows a hash of it only.
+type Token struct {
+	User uint32
+	Name string
+	Hash TokenHash
+	// Op is the op that made it: it tells the token from another of its name.
+	Op        uint64
+	ExpiresAt uint64 // µs since the Unix epoch; 0: never
+}
+
+// TokenHash is the SHA-256 of a token as its owner types it. A token has some 400
+// random bits, so nothing slower is needed to keep it from being guessed.
+type TokenHash [32]byte
+
+func (t *Token) key() tokenKey { return keyOfToken(t.User, t.Name) }
+
+// expiredAt reports whether the token does not hold any more at a time in µs.
+func (t *Token) expiredAt(now uint64) bool { return t.ExpiresAt != 0 && t.ExpiresAt <= now }
 
 // RootUser is the id of the user made by Bootstrap.
 const RootUser = 0

@@ -18,6 +18,9 @@ const (
 	// OperationDetach marks the session (Input.Client, Input.Session) as one whose
 	// connection is lost. Its body is empty. A newer session is left alone.
 	OperationDetach wire.Operation = 98
+	// OperationSweepTokens removes personal access tokens that have expired by its
+	// timestamp, the oldest first and TokensPerSweep at most. Its body is empty.
+	OperationSweepTokens wire.Operation = 99
 )
 
 // internalVersion opens the body of each operation that galgo makes itself.
@@ -28,10 +31,11 @@ const internalVersion = 1
 //	off  size   field
 //	  0     1   version       1
 //	  1     4   clients_max   2..65536
-//	  5     1   username      length, 3..50
-//	  6     n   username      UTF-8
-//	6+n     2   password      length of the hash, 1..512
-//	8+n     m   password      encoded argon2id hash
+//	  5     4   tokens_max    0..65536
+//	  9     1   username      length, 3..50
+//	 10     n   username      UTF-8
+//	10+n    2   password      length of the hash, 1..512
+//	12+n    m   password      encoded argon2id hash
 type Bootstrap struct {
 	Username     string
 	PasswordHash string // encoded; made by the proposer, since it needs a random salt
@@ -53,11 +57,9 @@ func (o Bootstrap) Encode() ([]byte, error) {
 	if err := o.Settings.Validate(); err != nil {
 		return nil, err
 	}
-	b := []byte{internalVersion}
-	b = le.AppendUint32(b, o.Settings.ClientsMax)
+	b := o.Settings.append([]byte{internalVersion})
 	b = appendName(b, o.Username)
-	b = le.AppendUint16(b, uint16(len(o.PasswordHash)))
-	return append(b, o.PasswordHash...), nil
+	return appendHash(b, o.PasswordHash), nil
 }
 
 // DecodeBootstrap reads the body of OperationBootstrap.
@@ -75,6 +77,7 @@ func DecodeBootstrap(body []byte) (Bootstrap, error) {
 //	off  size   field
 //	  0     1   version       1
 //	  1     4   clients_max   2..65536
+//	  5     4   tokens_max    0..65536
 type Configure struct {
 	Settings Settings
 }
@@ -84,7 +87,7 @@ func (o Configure) Encode() ([]byte, error) {
 	if err := o.Settings.Validate(); err != nil {
 		return nil, err
 	}
-	return le.AppendUint32([]byte{internalVersion}, o.Settings.ClientsMax), nil
+	return o.Settings.append([]byte{internalVersion}), nil
 }
 
 // DecodeConfigure reads the body of OperationConfigure.
@@ -100,15 +103,27 @@ func (s Settings) Validate() error {
 	if s.ClientsMax < ClientsMin || s.ClientsMax > ClientsMax {
 		return fmt.Errorf("metadata: clients_table_max is %d, want %d..%d", s.ClientsMax, ClientsMin, ClientsMax)
 	}
+	if s.TokensMax > TokensMax {
+		return fmt.Errorf("metadata: max_tokens_per_user is %d, want 0..%d", s.TokensMax, TokensMax)
+	}
 	return nil
 }
 
+func (s Settings) append(b []byte) []byte {
+	return le.AppendUint32(le.AppendUint32(b, s.ClientsMax), s.TokensMax)
+}
+
 func (r *reader) settings() Settings {
-	s := Settings{ClientsMax: r.u32()}
+	s := Settings{ClientsMax: r.u32(), TokensMax: r.u32()}
 	if err := s.Validate(); r.err == nil && err != nil {
 		r.fail(ErrCorrupt, "%v", err)
 	}
 	return s
+}
+
+// appendHash appends an encoded password hash, 1..PasswordHashMax bytes.
+func appendHash(b []byte, hash string) []byte {
+	return append(le.AppendUint16(b, uint16(len(hash))), hash...)
 }
 
 func (r *reader) passwordHash() string {

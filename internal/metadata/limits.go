@@ -17,13 +17,22 @@ const (
 	ConsumerGroupsMax = 1 << 32
 	// NameMax is the longest name of a stream, topic or group in bytes.
 	NameMax = 255
-	// UsersMax is the number of user ids, which are u32 on the wire.
-	UsersMax = 1 << 32
+	// UsersMax is the number of user ids: 0 .. UsersMax-1.
+	UsersMax = 1 << 20
 	// UsernameMin and UsernameMax bound a user name in bytes.
 	UsernameMin = 3
 	UsernameMax = 50
 	// PasswordHashMax bounds an encoded password hash in bytes.
 	PasswordHashMax = 512
+	// PermissionsMax bounds the encoded permissions of a user in bytes: some hundred
+	// thousand topics.
+	PermissionsMax = 1 << 20
+	// TokensMax bounds the setting max_tokens_per_user, TokensDefault is its value when
+	// nobody sets it.
+	TokensMax     = 1 << 16
+	TokensDefault = 100
+	// TokensPerSweep is how many expired tokens one OperationSweepTokens removes.
+	TokensPerSweep = 256
 	// ClientsMin and ClientsMax bound the setting clients_table_max,
 	// ClientsDefault is its value when nobody sets it.
 	ClientsMin     = 2

@@ -48,6 +48,20 @@ func (s *state) user(id galgo.Identifier) (*User, bool) {
 	return s.users.get(n)
 }
 
+// token finds a token by its hash.
+func (s *state) token(hash TokenHash) (*Token, bool) {
+	key, ok := s.tokenHashes.get(string(hash[:]))
+	if !ok {
+		return nil, false
+	}
+	return s.tokens.get(key)
+}
+
+func (s *state) tokensOf(user uint32, f func(*Token) bool) {
+	from, to := tokensOf(user)
+	s.tokens.between(from, to, func(_ tokenKey, t *Token) bool { return f(t) })
+}
+
 // resolve returns the number that an identifier stands for.
 func resolve(id galgo.Identifier, byName func() (uint32, bool)) (uint32, bool) {
 	if id.Kind == galgo.IdentifierNamed {

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"fmt"
+	"slices"
 
 	"galgo"
 	"galgo/internal/wire"
@@ -57,7 +58,7 @@ type Output struct {
 	// Born is the op that made the entry of that session, see Client.
 	Born uint64
 	// Ended are the clients whose sessions this operation ended: evicted from a
-	// full table, or logged out. Their next request gets VerdictNoSession.
+	// full table, logged out, or of a user that was deleted. Their next request gets VerdictNoSession.
 	Ended []galgo.ClientID
 	// Changes are what the node has to do beside answering, in order.
 	Changes []Change
@@ -111,6 +112,8 @@ func (m *Machine) Apply(in Input) Output {
 		return m.onConfigure(&in)
 	case OperationDetach:
 		return m.onDetach(&in)
+	case OperationSweepTokens:
+		return m.onSweepTokens(&in)
 	case wire.OperationRegister:
 		return m.onRegister(&in)
 	case wire.OperationLogout:
@@ -136,6 +139,10 @@ type result struct {
 	// partitions is how many records of new partitions follow the payload.
 	partitions uint32
 	changes    []Change
+	// once says that the answer holds a secret that comes with it: see body.
+	once bool
+	// ended are the clients whose sessions went with their user.
+	ended []galgo.ClientID
 }
 
 func rejected(code galgo.Code) result { return result{code: code} }
@@ -146,6 +153,18 @@ func (r *result) body() []byte {
 		return wire.AppendResultError(nil, r.code)
 	}
 	return append(wire.AppendResultOK(nil), r.payload...)
+}
+
+// kept is what the client table keeps of a body, for whoever repeats the request. An
+// answer that cannot be given again is kept as a refusal which says that it was given.
+func (r *result) kept(body []byte) []byte {
+	switch {
+	case r.once && r.code == galgo.CodeOK:
+		return wire.AppendResultError(nil, galgo.CodePersonalAccessTokenAlreadyExists)
+	case len(body) > ReplyMax:
+		return wire.AppendResultError(nil, galgo.CodeRequestAlreadyApplied)
+	}
+	return body
 }
 
 // onRequest runs a numbered request of a client, unless the table says that it
@@ -167,8 +186,12 @@ func (m *Machine) onRequest(in *Input) Output {
 		Request: in.Request, RequestSum: in.RequestSum, Op: in.Op, Timestamp: in.Timestamp,
 		Operation: in.Operation, body: res.body(), partitions: res.partitions,
 	}
-	m.s.commitReply(in.Client, reply)
-	return Output{Verdict: verdict, Body: reply.Body(), Changes: res.changes}
+	out := Output{Verdict: verdict, Body: reply.Body(), Ended: res.ended, Changes: res.changes}
+	if !slices.Contains(res.ended, in.Client) { // who deletes oneself has no session any more
+		reply.body = res.kept(reply.body)
+		m.s.commitReply(in.Client, reply)
+	}
+	return out
 }
 
 // call is what a request's handler may know of it beside its body.
@@ -183,6 +206,20 @@ type call struct {
 // would fork the state from that of whoever wrote it.
 func (m *Machine) handler(in *Input) func(call) result {
 	switch in.Operation {
+	case wire.OperationCreateUser:
+		return func(c call) result { return m.createUser(c, decoded(in, DecodeNewUser)) }
+	case wire.OperationUpdateUser:
+		return func(c call) result { return m.updateUser(c, decoded(in, wire.DecodeUpdateUserRequest)) }
+	case wire.OperationDeleteUser:
+		return func(c call) result { return m.deleteUser(c, decoded(in, wire.DecodeUserRequest)) }
+	case wire.OperationChangePassword:
+		return func(c call) result { return m.changePassword(c, decoded(in, DecodeNewPassword)) }
+	case wire.OperationUpdatePermissions:
+		return func(c call) result { return m.updatePermissions(c, decoded(in, wire.DecodeUpdatePermissionsRequest)) }
+	case wire.OperationCreateToken:
+		return func(c call) result { return m.createToken(c, decoded(in, DecodeNewToken)) }
+	case wire.OperationDeleteToken:
+		return func(c call) result { return m.deleteToken(c, decoded(in, wire.DecodeDeleteTokenRequest)) }
 	case wire.OperationCreateStream:
 		return func(c call) result { return m.createStream(c, decoded(in, wire.DecodeCreateStreamRequest)) }
 	case wire.OperationUpdateStream:

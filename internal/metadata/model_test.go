@@ -25,20 +25,19 @@ type pair struct {
 
 func newPair(t *rapid.T) *pair {
 	p := &pair{t: t, m: [2]*Machine{New(), New()}, o: &oracle{nextGroup: 1, clientsMax: 3}, groups: map[uint64]bool{}}
-	body, err := Bootstrap{Username: "iggy", PasswordHash: "x", Settings: Settings{ClientsMax: 3}}.Encode()
+	body, err := Bootstrap{Username: "iggy", PasswordHash: "x", Settings: Settings{ClientsMax: 3, TokensMax: oTokensMax}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.apply(Input{Operation: OperationBootstrap, Body: body})
-	for _, m := range p.m {
-		m.s.putUser(&User{ID: guestUser, Name: "guest", PasswordHash: "x", Active: true})
-		m.s.putUser(&User{ID: topicsUser, Name: "topics", PasswordHash: "x", Active: true,
-			Permissions: &galgo.Permissions{Global: galgo.GlobalPermissions{ManageTopics: true}}})
-		m.view = nil
-	}
-	for n := range uint64(3) {
-		p.apply(Input{Operation: wire.OperationRegister, Client: clientID(n + 1), User: uint32(n) * topicsUser / 2})
-		p.o.login(clientID(n+1), uint32(n)*topicsUser/2, p.op)
+	all := galgo.AllPermissions()
+	p.o.users = []*oUser{{name: "iggy", created: 1, born: 1, password: 1, hash: "x", active: true, rights: &all}}
+	p.enter(t, clientID(1), 0, Credential{CredentialPassword, 1})
+	p.seed(t, wire.OperationCreateUser, NewUser{Username: "guest", PasswordHash: "x", Active: true})
+	p.seed(t, wire.OperationCreateUser, NewUser{Username: "topics", PasswordHash: "x", Active: true,
+		Permissions: &galgo.Permissions{Global: galgo.GlobalPermissions{ManageTopics: true}}})
+	for n := range uint32(2) {
+		p.enter(t, clientID(uint64(n)+2), n+1, Credential{CredentialPassword, p.o.users[n+1].password})
 	}
 	for i, name := range []string{"a", "b"} {
 		p.seed(t, wire.OperationCreateStream, wire.CreateStreamRequest{Name: name})
@@ -65,6 +64,7 @@ func (p *pair) seed(t *rapid.T, op wire.Operation, req wire.Body) {
 // apply gives both machines the input and wants the same output.
 func (p *pair) apply(in Input) Output {
 	p.op++
+	p.o.op = p.op
 	in.Op, in.Timestamp = p.op, startTime+p.op
 	a, b := p.m[0].Apply(in), p.m[1].Apply(in)
 	if a.Verdict.Kind != b.Verdict.Kind || a.Login != b.Login || !bytes.Equal(a.Body, b.Body) ||
@@ -83,9 +83,13 @@ func (p *pair) apply(in Input) Output {
 }
 
 func (p *pair) login(t *rapid.T) {
-	client, user := drawClient(t), rapid.Uint32Range(0, 3).Draw(t, "user")
-	out := p.apply(Input{Operation: wire.OperationRegister, Client: client, User: user})
-	login, ended := p.o.login(client, user, p.op)
+	client, user := drawClient(t), rapid.Uint32Range(0, 4).Draw(t, "user")
+	p.enter(t, client, user, p.drawCredential(t, user))
+}
+
+func (p *pair) enter(t *rapid.T, client galgo.ClientID, user uint32, by Credential) {
+	out := p.apply(Input{Operation: wire.OperationRegister, Client: client, User: user, Body: by.Append(nil)})
+	login, ended := p.o.login(client, user, by, startTime+p.op)
 	if out.Login != login || !slices.Equal(out.Ended, ended) {
 		t.Fatalf("login ends as %v, evicts %v, want %v, %v", out.Login, out.Ended, login, ended)
 	}
@@ -116,7 +120,7 @@ func (p *pair) detach(t *rapid.T) {
 
 func (p *pair) configure(t *rapid.T) {
 	n := rapid.IntRange(2, 5).Draw(t, "clients max")
-	body, err := Configure{Settings{ClientsMax: uint32(n)}}.Encode()
+	body, err := Configure{Settings{ClientsMax: uint32(n), TokensMax: oTokensMax}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +161,7 @@ func (p *pair) requests(t *rapid.T) {
 // request admits and runs a request under a number that is new, old or from
 // nowhere, in a session that is or was.
 func (p *pair) request(t *rapid.T) {
-	op, req := drawRequest(t)
+	op, req := p.drawRequest(t)
 	body := req.Append(nil)
 	logOp, logBody, err := Admit(p.m[0].View(), op, append(body, drawTail(t, op)...))
 	got, _ := galgo.CodeOf(err)
@@ -215,6 +219,9 @@ func (p *pair) run(t *rapid.T, in Input, op wire.Operation, req any) {
 	if !bytes.Equal(out.Body, body) {
 		t.Fatalf("%v %+v is answered with\n%x, want\n%x", op, req, out.Body, body)
 	}
+	if op == wire.OperationCreateToken && code == galgo.CodeOK { // the token is not known to whoever answers again
+		body = wire.AppendResultError(nil, galgo.CodePersonalAccessTokenAlreadyExists)
+	}
 	c.told = append(c.told, oTold{in.Request, in.RequestSum, string(body)})
 	c.latestCommit = p.op
 }
@@ -255,7 +262,8 @@ func (p *pair) drawSession(t *rapid.T, client galgo.ClientID) uint64 {
 
 func drawTail(t *rapid.T, op wire.Operation) []byte {
 	switch op { // the others end with options, which take the rest of the body
-	case wire.OperationDeleteTopic, wire.OperationDeleteStream, wire.OperationCreatePartitions:
+	case wire.OperationDeleteTopic, wire.OperationDeleteStream, wire.OperationCreatePartitions,
+		wire.OperationDeleteUser, wire.OperationUpdatePermissions, wire.OperationDeleteToken:
 		return rapid.SliceOfN(rapid.Byte(), 0, 4).Draw(t, "tail")
 	}
 	return nil
@@ -340,7 +348,10 @@ func drawPartitions(t *rapid.T) wire.Body {
 // Creates come more often, or there would be little to work on.
 var requestWeights = []int{0, 0, 0, 0, 1, 2, 3, 4, 4, 4, 4, 4, 5, 5, 6, 7, 8, 8, 9, 9, 10, 10, 10, 11}
 
-func drawRequest(t *rapid.T) (wire.Operation, wire.Body) {
+func (p *pair) drawRequest(t *rapid.T) (wire.Operation, wire.Body) {
+	if rapid.IntRange(0, 2).Draw(t, "of users") == 0 {
+		return p.drawUserRequest(t)
+	}
 	r := requests[rapid.SampledFrom(requestWeights).Draw(t, "request")]
 	return r.op, r.draw(t)
 }
@@ -356,6 +367,7 @@ func TestMachineAgreesWithTheOracle(t *testing.T) {
 			"logout":   p.logout,
 			"detach":   p.detach,
 			"setting":  p.configure,
+			"sweep":    p.sweep,
 			"restart":  p.restart,
 			"retry":    p.again,
 			"requests": p.requests,

@@ -16,6 +16,8 @@ import (
 type oracle struct {
 	revision, nextGroup uint64
 	clientsMax          int
+	op                  uint64 // of the last input
+	users               []*oUser
 	streams             []*oStream
 	clients             []*oClient
 }
@@ -60,13 +62,6 @@ type oTold struct {
 	sum     [16]byte
 	body    string
 }
-
-// The users of the property test: root, one without rights, and one who may manage
-// all topics and no stream.
-const (
-	guestUser  = 1
-	topicsUser = 2
-)
 
 func pick[T any](list []*T, match func(*T) bool) *T {
 	for _, e := range list {
@@ -134,6 +129,10 @@ func (o *oracle) admit(req any) galgo.Code {
 		if req.Count < 1 || req.Count > 1000 {
 			return galgo.CodeTooManyPartitions
 		}
+	case wire.UpdateUserRequest:
+		if len(req.Options) > 0 {
+			return galgo.CodeUnsupportedOptionKey
+		}
 	}
 	code, _ := galgo.CodeOf(err)
 	return code
@@ -158,12 +157,13 @@ func (o *oracle) run(op wire.Operation, req any, user uint32, now uint64) (galgo
 		return o.createGroup(req, user)
 	case wire.GroupRequest:
 		return o.deleteGroup(req, user), nil
+	default:
+		return o.runUsers(req, user, now)
 	}
-	panic(fmt.Sprintf("oracle: %T", req))
 }
 
 func (o *oracle) createStream(req wire.CreateStreamRequest, user uint32, now uint64) (galgo.Code, wire.Body) {
-	if user != RootUser {
+	if !o.may(user, RuleCreateStream, 0, 0) {
 		return galgo.CodeUnauthorized, nil
 	}
 	if o.stream(galgo.NamedID(req.Name)) != nil {
@@ -186,7 +186,7 @@ func (o *oracle) onStream(op wire.Operation, req any, user uint32) galgo.Code {
 	if s == nil {
 		return galgo.CodeStreamIDNotFound
 	}
-	if user != RootUser {
+	if !o.may(user, RuleManageStream, s.id, 0) {
 		return galgo.CodeUnauthorized
 	}
 	switch op {
@@ -230,7 +230,7 @@ func (o *oracle) createTopic(req wire.CreateTopicRequest, user uint32, now uint6
 	if s == nil {
 		return galgo.CodeStreamIDNotFound, nil
 	}
-	if user == guestUser {
+	if !o.may(user, RuleCreateTopic, s.id, 0) {
 		return galgo.CodeUnauthorized, nil
 	}
 	if s.topic(galgo.NamedID(req.Name)) != nil {
@@ -258,7 +258,7 @@ func (o *oracle) updateTopic(req wire.UpdateTopicRequest, user uint32) galgo.Cod
 	if code != galgo.CodeOK {
 		return code
 	}
-	if user == guestUser {
+	if !o.may(user, RuleManageTopic, s.id, t.id) {
 		return galgo.CodeUnauthorized
 	}
 	if other := s.topic(galgo.NamedID(req.Name)); other != nil && other != t {
@@ -277,7 +277,7 @@ func (o *oracle) onTopic(op wire.Operation, req wire.TopicRequest, user uint32) 
 	if code != galgo.CodeOK {
 		return code
 	}
-	if user == guestUser {
+	if !o.may(user, RuleManageTopic, s.id, t.id) {
 		return galgo.CodeUnauthorized
 	}
 	if op == wire.OperationDeleteTopic {
@@ -290,11 +290,11 @@ func (o *oracle) onTopic(op wire.Operation, req wire.TopicRequest, user uint32) 
 }
 
 func (o *oracle) onPartitions(op wire.Operation, req wire.PartitionsRequest, user uint32, now uint64) galgo.Code {
-	_, t, code := o.find(req.Stream, req.Topic)
+	s, t, code := o.find(req.Stream, req.Topic)
 	if code != galgo.CodeOK {
 		return code
 	}
-	if user == guestUser {
+	if !o.may(user, RuleManageTopic, s.id, t.id) {
 		return galgo.CodeUnauthorized
 	}
 	if op == wire.OperationCreatePartitions {
@@ -314,11 +314,11 @@ func (o *oracle) onPartitions(op wire.Operation, req wire.PartitionsRequest, use
 }
 
 func (o *oracle) createGroup(req wire.CreateGroupRequest, user uint32) (galgo.Code, wire.Body) {
-	_, t, code := o.find(req.Stream, req.Topic)
+	s, t, code := o.find(req.Stream, req.Topic)
 	if code != galgo.CodeOK {
 		return code, nil
 	}
-	if user == guestUser {
+	if !o.may(user, RuleGetTopic, s.id, t.id) {
 		return galgo.CodeUnauthorized, nil
 	}
 	if pick(t.groups, func(g *oGroup) bool { return g.name == req.Name }) != nil {
@@ -333,11 +333,11 @@ func (o *oracle) createGroup(req wire.CreateGroupRequest, user uint32) (galgo.Co
 }
 
 func (o *oracle) deleteGroup(req wire.GroupRequest, user uint32) galgo.Code {
-	_, t, code := o.find(req.Stream, req.Topic)
+	s, t, code := o.find(req.Stream, req.Topic)
 	if code != galgo.CodeOK {
 		return code
 	}
-	if user == guestUser {
+	if !o.may(user, RuleGetTopic, s.id, t.id) {
 		return galgo.CodeUnauthorized
 	}
 	g := pick(t.groups, func(g *oGroup) bool { return matches(req.Group, g.id, g.name) })
@@ -385,13 +385,14 @@ func (c *oClient) watermark() (highest uint64) {
 	return highest
 }
 
-func (o *oracle) login(id galgo.ClientID, user uint32, op uint64) (login Login, ended []galgo.ClientID) {
-	c := o.client(id)
+func (o *oracle) login(id galgo.ClientID, user uint32, by Credential, now uint64) (login Login, ended []galgo.ClientID) {
+	op, c := o.op, o.client(id)
+	if refused := o.credential(user, by, now); refused != 0 {
+		return refused, nil
+	}
 	switch {
 	case c != nil && c.user != user:
 		return LoginOtherUser, nil
-	case user > topicsUser:
-		return LoginNoUser, nil
 	case c == nil:
 		ended = o.shrink(o.clientsMax - 1)
 		c = &oClient{id: id, user: user, slot: lowestUnused(o.clients, func(c *oClient) uint32 { return c.slot })}
@@ -423,6 +424,7 @@ func (o *oracle) shrink(limit int) (ended []galgo.ClientID) {
 func (o *oracle) dump() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "revision %d next group %d clients max %d\n", o.revision, o.nextGroup, o.clientsMax)
+	o.dumpUsers(&b)
 	sort.Slice(o.streams, func(i, j int) bool { return o.streams[i].id < o.streams[j].id })
 	for _, s := range o.streams {
 		fmt.Fprintf(&b, "stream %d %q %d topics %d\n", s.id, s.name, s.created, len(s.topics))
@@ -449,6 +451,7 @@ func (o *oracle) dump() string {
 func dumpView(v *View) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "revision %d next group %d clients max %d\n", v.Revision(), v.s.nextGroup, v.Settings().ClientsMax)
+	dumpViewUsers(&b, v)
 	for s := range v.Streams() {
 		fmt.Fprintf(&b, "stream %d %q %d topics %d\n", s.ID, s.Name, s.CreatedAt, s.Topics)
 		for t := range v.Topics(s) {

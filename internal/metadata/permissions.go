@@ -1,6 +1,11 @@
 package metadata
 
-import "galgo"
+import (
+	"cmp"
+	"slices"
+
+	"galgo"
+)
 
 // Rule is a row of the table of rights (wire.md §7).
 type Rule uint8
@@ -24,7 +29,8 @@ const (
 )
 
 // permits reports whether p passes the rule on the stream and topic, which are
-// looked at only where the rule has them. Nil permits nothing.
+// looked at only where the rule has them. Nil permits nothing. Streams and topics are
+// sorted, as those of every user in the state: this runs for each send.
 func permits(p *galgo.Permissions, rule Rule, stream, topic uint32) bool {
 	if p == nil {
 		return false
@@ -32,8 +38,16 @@ func permits(p *galgo.Permissions, rule Rule, stream, topic uint32) bool {
 	if permitsGlobally(&p.Global, rule) {
 		return true
 	}
-	s := p.Stream(stream)
-	return permitsInStream(&s, rule) || permitsInTopic(s.Topic(topic), rule)
+	i, ok := slices.BinarySearchFunc(p.Streams, stream, func(s galgo.StreamPermissions, id uint32) int { return cmp.Compare(s.StreamID, id) })
+	if !ok {
+		return false
+	}
+	s := &p.Streams[i]
+	if permitsInStream(s, rule) {
+		return true
+	}
+	i, ok = slices.BinarySearchFunc(s.Topics, topic, func(t galgo.TopicPermissions, id uint32) int { return cmp.Compare(t.TopicID, id) })
+	return ok && permitsInTopic(s.Topics[i], rule)
 }
 
 func permitsGlobally(g *galgo.GlobalPermissions, rule Rule) bool {
@@ -90,6 +104,14 @@ func permitsInTopic(t galgo.TopicPermissions, rule Rule) bool {
 		return t.ManageTopic || t.SendMessages
 	}
 	return false
+}
+
+func (s *state) exists(who Actor) bool {
+	if who.User == RootUser {
+		return true
+	}
+	u, ok := s.users.get(who.User)
+	return ok && u.Born == who.Born
 }
 
 // allows reports whether the user passes the rule. Root passes every rule; a user

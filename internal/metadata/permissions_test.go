@@ -73,10 +73,10 @@ func TestRootAndNobody(t *testing.T) {
 	r.addUser(1, nil)
 	v := r.m.View()
 	for rule := range rights {
-		if !v.Allows(RootUser, rule, 0, 0) {
+		if !v.Allows(Actor{}, rule, 0, 0) {
 			t.Errorf("root does not pass rule %d", rule)
 		}
-		if v.Allows(1, rule, 0, 0) || v.Allows(2, rule, 0, 0) {
+		if v.Allows(Actor{User: 1, Born: r.op}, rule, 0, 0) || v.Allows(Actor{User: 2}, rule, 0, 0) {
 			t.Errorf("rule %d passes a user without permissions, or none", rule)
 		}
 	}

@@ -127,13 +127,18 @@ func groupInfo(t *Topic, g *ConsumerGroup) wire.GroupInfo {
 func (v *View) UserInfos() []wire.UserInfo {
 	list := make([]wire.UserInfo, 0, v.s.users.len())
 	for u := range v.Users() {
-		list = append(list, userInfo(u))
+		list = append(list, v.UserInfo(u))
 	}
 	return list
 }
 
+// UserInfo is a user in the answer to user.list.
+func (v *View) UserInfo(u *User) wire.UserInfo { return userInfo(u) }
+
 // UserDetails is the answer to user.get.
-func (v *View) UserDetails(u *User) wire.UserDetails {
+func (v *View) UserDetails(u *User) wire.UserDetails { return userDetails(u) }
+
+func userDetails(u *User) wire.UserDetails {
 	return wire.UserDetails{UserInfo: userInfo(u), Permissions: u.Permissions}
 }
 

@@ -49,7 +49,7 @@ func (r *rig) now() uint64 { return startTime + r.op*1000 }
 
 func (r *rig) bootstrap(clientsMax uint32) {
 	r.t.Helper()
-	body, err := Bootstrap{Username: "iggy", PasswordHash: "$argon2id$x", Settings: Settings{ClientsMax: clientsMax}}.Encode()
+	body, err := Bootstrap{Username: "iggy", PasswordHash: "$argon2id$x", Settings: Settings{ClientsMax: clientsMax, TokensMax: TokensDefault}}.Encode()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -57,7 +57,19 @@ func (r *rig) bootstrap(clientsMax uint32) {
 }
 
 func (r *rig) login(id galgo.ClientID, user uint32) Output {
-	out := r.apply(Input{Operation: wire.OperationRegister, Client: id, User: user})
+	return r.loginBy(id, user, r.password(user))
+}
+
+// password is the credential of a user that is there; else one that does not hold.
+func (r *rig) password(user uint32) Credential {
+	if u, ok := r.m.s.users.get(user); ok {
+		return PasswordOf(u)
+	}
+	return Credential{Kind: CredentialPassword}
+}
+
+func (r *rig) loginBy(id galgo.ClientID, user uint32, by Credential) Output {
+	out := r.apply(Input{Operation: wire.OperationRegister, Client: id, User: user, Body: by.Append(nil)})
 	if out.Login == LoginAccepted {
 		s := r.sessions[id]
 		if s == nil {

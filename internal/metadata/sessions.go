@@ -17,8 +17,13 @@ const (
 	LoginAccepted Login = 1 + iota
 	// LoginOtherUser: the client id has a session of another user (eviction 12).
 	LoginOtherUser
-	// LoginNoUser: the user is gone or not active any more (eviction 9).
+	// LoginNoUser: the user is gone, not active, or has another password by now
+	// (eviction 9).
 	LoginNoUser
+	// LoginNoToken: the token is gone or has expired (eviction 10).
+	LoginNoToken
+	// LoginInactive: the token holds, and its user is not active (eviction 11).
+	LoginInactive
 )
 
 // String names the outcome.
@@ -30,17 +35,32 @@ func (l Login) String() string {
 		return "client id of another user"
 	case LoginNoUser:
 		return "no such active user"
+	case LoginNoToken:
+		return "no such token"
+	case LoginInactive:
+		return "user is inactive"
 	}
 	return fmt.Sprintf("login %d", uint8(l))
 }
 
-// checkRegister tells how a Register of the user under the client id would end.
-func (s *state) checkRegister(id galgo.ClientID, user uint32) Login {
+// checkRegister tells how a Register of the user under the client id would end at a
+// time in µs. What the edge checked may have changed since: the credential has to be
+// the one that the user has now.
+func (s *state) checkRegister(id galgo.ClientID, user uint32, by Credential, now uint64) Login {
+	u, ok := s.users.get(user)
+	switch {
+	case by.Kind == CredentialToken:
+		if t, held := s.tokenOf(user, by.Op); !held || t.expiredAt(now) {
+			return LoginNoToken
+		}
+		if !u.Active {
+			return LoginInactive
+		}
+	case !ok || !u.Active || u.PasswordOp != by.Op:
+		return LoginNoUser
+	}
 	if c, ok := s.client(id); ok && c.User != user {
 		return LoginOtherUser
-	}
-	if u, ok := s.users.get(user); !ok || !u.Active {
-		return LoginNoUser
 	}
 	return LoginAccepted
 }
@@ -51,7 +71,7 @@ func (m *Machine) onRegister(in *Input) Output {
 	if in.Client.IsZero() {
 		panic(fmt.Sprintf("metadata: op %d registers client id zero", in.Op))
 	}
-	login := m.s.checkRegister(in.Client, in.User)
+	login := m.s.checkRegister(in.Client, in.User, decoded(in, DecodeCredential), in.Timestamp)
 	if login != LoginAccepted {
 		return Output{Login: login}
 	}
@@ -107,7 +127,7 @@ func (m *Machine) onBootstrap(in *Input) Output {
 	m.s.settings = o.Settings
 	m.s.putUser(&User{
 		ID: RootUser, Name: o.Username, CreatedAt: rootCreatedAt,
-		PasswordHash: o.PasswordHash, Active: true, Permissions: &all,
+		Born: in.Op, PasswordHash: o.PasswordHash, PasswordOp: in.Op, Active: true, Permissions: &all,
 	})
 	return Output{Body: wire.AppendResultOK(nil), Changes: []Change{{Kind: SettingsChanged}}}
 }
@@ -125,9 +145,4 @@ func (m *Machine) onConfigure(in *Input) Output {
 	m.s.settings = o.Settings
 	ended := m.s.evictDownTo(int(o.Settings.ClientsMax))
 	return Output{Body: wire.AppendResultOK(nil), Ended: ended, Changes: []Change{{Kind: SettingsChanged}}}
-}
-
-func (s *state) putUser(u *User) {
-	s.users.set(u.ID, u)
-	s.userNames.set(u.Name, u.ID)
 }

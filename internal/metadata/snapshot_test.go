@@ -37,6 +37,8 @@ func goldenRig(t testing.TB) *rig {
 			{StreamID: 7, Topics: []galgo.TopicPermissions{{TopicID: 2, ManageTopic: true}, {TopicID: 3}}},
 		},
 	})
+	r.addToken(RootUser, "ci", TokenHash{1, 2, 3}, 5, 0)
+	r.addToken(RootUser, "tmp", TokenHash{31: 9}, 6, 1_800_000_000_000_000)
 	return r
 }
 
@@ -84,18 +86,28 @@ func TestGoldenSnapshot(t *testing.T) {
 }
 
 func TestGoldenBodies(t *testing.T) {
-	bootstrap, err := Bootstrap{Username: "iggy", PasswordHash: "$h", Settings: Settings{8192}}.Encode()
+	bootstrap, err := Bootstrap{Username: "iggy", PasswordHash: "$h", Settings: Settings{ClientsMax: 8192}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	configure, err := Configure{Settings{8192}}.Encode()
+	configure, err := Configure{Settings{ClientsMax: 8192, TokensMax: 100}}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
 	topic := newTopic{Stream: name("s"), Partitions: 3, Name: "t", Options: wire.DefaultTopicOptions()}.encode()
 	for _, tt := range []struct{ name, want, got string }{
-		{"bootstrap", "01" + "00200000" + "0469676779" + "02002468", hex.EncodeToString(bootstrap)},
-		{"configure", "01" + "00200000", hex.EncodeToString(configure)},
+		{"bootstrap", "01" + "00200000" + "00000000" + "0469676779" + "02002468", hex.EncodeToString(bootstrap)},
+		{"configure", "01" + "00200000" + "64000000", hex.EncodeToString(configure)},
+		{"register", "01" + "02" + "0700000000000000", hex.EncodeToString(Credential{CredentialToken, 7}.Append(nil))},
+		{"create user", "01" + "00000000" + "03616e6e" + "02002468" + "01" + "01" + "0b000000" + "0000000000010000000000",
+			hex.EncodeToString(NewUser{Username: "ann", PasswordHash: "$h", Active: true,
+				Permissions: &galgo.Permissions{Global: galgo.GlobalPermissions{ReadStreams: true}}}.Append(nil))},
+		{"create user, refused", "01" + "29000000" + "03616e6e" + "0000" + "00" + "00",
+			hex.EncodeToString(NewUser{Refusal: galgo.CodeUnauthorized, Username: "ann"}.Append(nil))},
+		{"change password", "01" + "00000000" + "0900000000000000" + "0203616e6e" + "02002468",
+			hex.EncodeToString(NewPassword{Verified: 9, User: name("ann"), PasswordHash: "$h"}.Append(nil))},
+		{"create token", "01" + "026369" + "0500000000000000" + "ff" + strings.Repeat("00", 31),
+			hex.EncodeToString(NewToken{Name: "ci", Expiry: 5, Hash: TokenHash{0xff}}.Append(nil))},
 		{"create topic", "01" + "03000000" + "0174" + "020173" + // version, partitions, name, stream
 			"01010000" + "00040000" + "ffffffffffffffff" + "ffffffffffffffff" + "0000004000000000" + "0000100000000000" + "00000000",
 			hex.EncodeToString(topic)},
@@ -208,6 +220,7 @@ func TestStateRefusals(t *testing.T) {
 	partition := func(s *state) *Partition { e, _ := s.partitions.get(0); return e }
 	group := func(s *state) *ConsumerGroup { e, _ := s.groups.get(0); return e }
 	user := func(s *state, id uint32) *User { e, _ := s.users.get(id); return e }
+	token := func(s *state, name string) *Token { e, _ := s.tokens.get(keyOfToken(RootUser, name)); return e }
 	for _, tt := range []struct {
 		name   string
 		change func(*state)
@@ -218,6 +231,17 @@ func TestStateRefusals(t *testing.T) {
 		{"users not sorted", func(s *state) { user(s, 0).ID = 9 }},
 		{"user name taken", func(s *state) { user(s, 3).Name = "iggy" }},
 		{"user name short", func(s *state) { user(s, 3).Name = "ab" }},
+		{"user id high", func(s *state) { user(s, 3).ID = UsersMax }},
+		{"user of no op", func(s *state) { user(s, 3).Born = 0 }},
+		{"password older than its user", func(s *state) { user(s, 3).PasswordOp-- }},
+		{"password of the future", func(s *state) { user(s, 3).PasswordOp = s.applied + 1 }},
+		{"tokens not sorted", func(s *state) { token(s, "tmp").Name = "a" }},
+		{"token name taken", func(s *state) { token(s, "tmp").Name = "ci" }},
+		{"token name empty", func(s *state) { token(s, "ci").Name = "" }},
+		{"token hash taken", func(s *state) { token(s, "tmp").Hash = token(s, "ci").Hash }},
+		{"token older than its user", func(s *state) { token(s, "ci").Op = 1 }},
+		{"token of the future", func(s *state) { token(s, "ci").Op = s.applied + 1 }},
+		{"too few tokens", func(s *state) { user(s, 0).Tokens-- }},
 		{"no password", func(s *state) { user(s, 3).PasswordHash = "" }},
 		{"permissions not sorted", func(s *state) { slices.Reverse(user(s, 3).Permissions.Streams) }},
 		{"permissions twice", func(s *state) { user(s, 3).Permissions.Streams[0].StreamID = 7 }},
@@ -253,9 +277,9 @@ func TestStateRefusals(t *testing.T) {
 // A count is no promise: nothing is allocated for records that cannot be there.
 func TestHugeCountsAreRefused(t *testing.T) {
 	state := golden(t, "state.v1.hex")
-	le.PutUint32(state[38:], 1<<31)
+	le.PutUint32(state[42:], UsersMax)
 	if _, err := Decode(state, nil); !errors.Is(err, ErrTruncated) {
-		t.Errorf("2^31 users in %d bytes: %v", len(state), err)
+		t.Errorf("2^20 users in %d bytes: %v", len(state), err)
 	}
 	clients := golden(t, "clients.v1.hex")
 	le.PutUint32(clients[1:], 1<<31)
@@ -298,11 +322,21 @@ func FuzzDecodeClients(f *testing.F) {
 
 func FuzzDecodeBodies(f *testing.F) {
 	f.Add(newTopic{Stream: name("s"), Partitions: 3, Name: "t", Options: wire.DefaultTopicOptions()}.encode())
-	bootstrap, _ := Bootstrap{Username: "iggy", PasswordHash: "$h", Settings: Settings{8192}}.Encode()
+	bootstrap, _ := Bootstrap{Username: "iggy", PasswordHash: "$h", Settings: Settings{ClientsMax: 8192}}.Encode()
 	f.Add(bootstrap)
-	configure, _ := Configure{Settings{2}}.Encode()
+	configure, _ := Configure{Settings{ClientsMax: 2}}.Encode()
 	f.Add(configure)
+	f.Add(Credential{CredentialToken, 7}.Append(nil))
+	f.Add(NewUser{Username: "ann", PasswordHash: "$h", Permissions: scoped()}.Append(nil))
+	f.Add(NewUser{Refusal: galgo.CodeUnauthorized, Username: "ann"}.Append(nil))
+	f.Add(NewPassword{Verified: 9, User: name("ann"), PasswordHash: "$h"}.Append(nil))
+	f.Add(NewPassword{Refusal: galgo.CodeInvalidCredentials, User: id(3)}.Append(nil))
+	f.Add(NewToken{Name: "ci", Expiry: 5, Hash: TokenHash{0xff}}.Append(nil))
 	f.Fuzz(func(t *testing.T, body []byte) {
+		encodesBack(t, body, DecodeCredential)
+		encodesBack(t, body, DecodeNewUser)
+		encodesBack(t, body, DecodeNewPassword)
+		encodesBack(t, body, DecodeNewToken)
 		if n, err := decodeNewTopic(body); err == nil && !bytes.Equal(n.encode(), body) {
 			t.Fatalf("%+v encodes to %x after decoding %x", n, n.encode(), body)
 		}
@@ -317,6 +351,14 @@ func FuzzDecodeBodies(f *testing.F) {
 			}
 		}
 	})
+}
+
+// encodesBack wants what a decoder accepts to encode to what it accepted.
+func encodesBack[T wire.Body](t *testing.T, body []byte, decode func([]byte) (T, error)) {
+	t.Helper()
+	if v, err := decode(body); err == nil && !bytes.Equal(v.Append(nil), body) {
+		t.Fatalf("%+v encodes to %x after decoding %x", v, v.Append(nil), body)
+	}
 }
 
 // Any one byte changed is refused, or is another snapshot that some machine could

@@ -26,6 +26,7 @@ type state struct {
 	nextGroup uint64
 
 	users      cow[uint32, *User]
+	tokens     cow[tokenKey, *Token]
 	streams    cow[uint32, *Stream]
 	topics     cow[topicKey, *Topic]
 	partitions cow[partitionKey, *Partition]
@@ -33,6 +34,8 @@ type state struct {
 	clients    cow[uint32, *Client] // by slot
 
 	userNames   cow[string, uint32]
+	tokenHashes cow[string, tokenKey]
+	expiries    cow[string, tokenKey] // of tokens that expire, by expiryKey
 	streamNames cow[string, uint32]
 	topicNames  cow[string, uint32] // by topicName
 	groupNames  cow[string, uint32] // by groupName
@@ -45,6 +48,8 @@ type state struct {
 type Settings struct {
 	// ClientsMax bounds the client table: ClientsMin .. ClientsMax.
 	ClientsMax uint32
+	// TokensMax bounds the personal access tokens of a user, 0 .. TokensMax.
+	TokensMax uint32
 }
 
 type (
@@ -54,6 +59,8 @@ type (
 	partitionKey uint64
 	// groupKey is topicKey<<32 | consumer group.
 	groupKey uint64
+	// tokenKey is the user, big endian, and the name: tokens in the order (user, name).
+	tokenKey string
 )
 
 func keyOfTopic(stream, topic uint32) topicKey {
@@ -89,16 +96,33 @@ func groupName(topic topicKey, name string) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(topic))) + name
 }
 
+func keyOfToken(user uint32, name string) tokenKey {
+	return tokenKey(binary.BigEndian.AppendUint32(nil, user)) + tokenKey(name)
+}
+
+// tokensOf is the range of the keys of a user's tokens.
+func tokensOf(user uint32) (from, to tokenKey) {
+	return keyOfToken(user, ""), keyOfToken(user+1, "")
+}
+
+// expiryKey orders tokens by when they expire.
+func expiryKey(t *Token) string {
+	return string(binary.BigEndian.AppendUint64(nil, t.ExpiresAt)) + string(t.key())
+}
+
 func newState() state {
 	return state{
 		nextGroup:   1,
 		users:       newCow[uint32, *User](),
+		tokens:      newCow[tokenKey, *Token](),
 		streams:     newCow[uint32, *Stream](),
 		topics:      newCow[topicKey, *Topic](),
 		partitions:  newCow[partitionKey, *Partition](),
 		groups:      newCow[groupKey, *ConsumerGroup](),
 		clients:     newCow[uint32, *Client](),
 		userNames:   newCow[string, uint32](),
+		tokenHashes: newCow[string, tokenKey](),
+		expiries:    newCow[string, tokenKey](),
 		streamNames: newCow[string, uint32](),
 		topicNames:  newCow[string, uint32](),
 		groupNames:  newCow[string, uint32](),
@@ -110,12 +134,15 @@ func newState() state {
 func (s *state) copied() state {
 	c := *s
 	c.users = s.users.copied()
+	c.tokens = s.tokens.copied()
 	c.streams = s.streams.copied()
 	c.topics = s.topics.copied()
 	c.partitions = s.partitions.copied()
 	c.groups = s.groups.copied()
 	c.clients = s.clients.copied()
 	c.userNames = s.userNames.copied()
+	c.tokenHashes = s.tokenHashes.copied()
+	c.expiries = s.expiries.copied()
 	c.streamNames = s.streamNames.copied()
 	c.topicNames = s.topicNames.copied()
 	c.groupNames = s.groupNames.copied()

@@ -87,6 +87,33 @@ func (v *View) ConsumerGroup(t *Topic, id galgo.Identifier) (*ConsumerGroup, boo
 	return v.s.consumerGroup(t, id)
 }
 
+// Tokens yields the personal access tokens of a user, by name.
+func (v *View) Tokens(u *User) iter.Seq[*Token] {
+	return func(yield func(*Token) bool) { v.s.tokensOf(u.ID, yield) }
+}
+
+// TokenOwner finds a token by its hash, and whose it is. One that has expired is there
+// until it is swept; false is also that of a token that has expired by the time of the
+// last op.
+func (v *View) TokenOwner(hash TokenHash) (*Token, *User, bool) {
+	t, ok := v.s.token(hash)
+	if !ok || t.expiredAt(v.s.timestamp) {
+		return nil, nil, false
+	}
+	u, ok := v.s.users.get(t.User)
+	return t, u, ok
+}
+
+// NextExpiry is when the first of the tokens expires, in µs since the Unix epoch; false
+// if none does.
+func (v *View) NextExpiry() (uint64, bool) {
+	key, _, ok := v.s.expiries.at(0)
+	if !ok {
+		return 0, false
+	}
+	return expiryOf(key), true
+}
+
 // User finds a user by number or name.
 func (v *View) User(id galgo.Identifier) (*User, bool) { return v.s.user(id) }
 
@@ -142,13 +169,17 @@ func (v *View) CheckRequest(client galgo.ClientID, session, request uint64, sum 
 	return v.s.check(client, session, request, sum)
 }
 
-// CheckRegister tells how a Register of the user under the client id would end.
-func (v *View) CheckRegister(client galgo.ClientID, user uint32) Login {
-	return v.s.checkRegister(client, user)
+// CheckRegister tells how a Register of the user under the client id would end if it
+// were the next operation, as far as that does not depend on the time.
+func (v *View) CheckRegister(client galgo.ClientID, user uint32, by Credential) Login {
+	return v.s.checkRegister(client, user, by, v.s.timestamp)
 }
 
-// Allows reports whether the user passes the rule on the stream and topic, which
-// are looked at only where the rule has them. Root passes every rule.
-func (v *View) Allows(user uint32, rule Rule, stream, topic uint32) bool {
-	return v.s.allows(user, rule, stream, topic)
+// Exists reports whether the user is still the one that signed in. Root always is.
+func (v *View) Exists(who Actor) bool { return v.s.exists(who) }
+
+// Allows reports whether the user exists and passes the rule on the stream and topic,
+// which are looked at only where the rule has them. Root passes every rule.
+func (v *View) Allows(who Actor, rule Rule, stream, topic uint32) bool {
+	return v.s.exists(who) && v.s.allows(who.User, rule, stream, topic)
 }

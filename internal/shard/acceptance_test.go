@@ -474,9 +474,6 @@ func TestAnswersOfTheClientTable(t *testing.T) {
 		{metadata.VerdictChecksumMismatch, wire.OperationCreateStream, true, MetadataReply{Outcome: OutcomeDrop}},
 		{metadata.VerdictAlreadyApplied, wire.OperationCreateStream, true,
 			MetadataReply{Outcome: OutcomeResult, Operation: wire.OperationCreateStream, Code: galgo.CodeRequestAlreadyApplied}},
-		// The token itself is shown once: a replay cannot show it again.
-		{metadata.VerdictDuplicate, wire.OperationCreateToken, true,
-			MetadataReply{Outcome: OutcomeResult, Operation: wire.OperationCreateToken, Code: galgo.CodePersonalAccessTokenAlreadyExists}},
 		{metadata.VerdictDuplicate, wire.OperationCreateStream, true, MetadataReply{Outcome: OutcomeReply, Operation: 128, Op: 5, Timestamp: 6}},
 	} {
 		v := metadata.Verdict{Kind: c.kind}

@@ -190,13 +190,16 @@ func (m *Metadata) preflight(req MetadataRequest) (MetadataRequest, MetadataRepl
 	view := m.machine.View()
 	switch req.Operation {
 	case wire.OperationRegister:
-		reply, refused := answerOfLogin(view.CheckRegister(req.Client, req.User))
-		req.Body = nil
+		by, err := metadata.DecodeCredential(req.Body)
+		if err != nil {
+			return req, MetadataReply{Outcome: OutcomeStatus, Operation: req.Operation, Code: galgo.CodeInvalidCommand}, true
+		}
+		reply, refused := answerOfLogin(view.CheckRegister(req.Client, req.User, by))
 		return req, reply, refused
 	case wire.OperationLogout, metadata.OperationDetach:
 		req.Body = nil
 		return req, MetadataReply{}, false
-	case metadata.OperationBootstrap, metadata.OperationConfigure:
+	case metadata.OperationBootstrap, metadata.OperationConfigure, metadata.OperationSweepTokens:
 		return req, MetadataReply{}, false
 	}
 	op, body, err := metadata.Admit(view, req.Operation, req.Body)
@@ -215,6 +218,10 @@ func answerOfLogin(l metadata.Login) (MetadataReply, bool) {
 		return MetadataReply{}, false
 	case metadata.LoginOtherUser:
 		return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionSessionError}, true
+	case metadata.LoginNoToken:
+		return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionInvalidToken}, true
+	case metadata.LoginInactive:
+		return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionUserInactive}, true
 	default:
 		return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionInvalidCredentials}, true
 	}
@@ -238,9 +245,6 @@ func answerOf(v metadata.Verdict, op wire.Operation) (MetadataReply, bool) {
 	case metadata.VerdictFenced:
 		return MetadataReply{Outcome: OutcomeEvict, Reason: wire.EvictionSessionTooLow}, true
 	case metadata.VerdictDuplicate:
-		if op == wire.OperationCreateToken {
-			return MetadataReply{Outcome: OutcomeResult, Operation: op, Code: galgo.CodePersonalAccessTokenAlreadyExists}, true
-		}
 		return MetadataReply{Outcome: OutcomeReply, Body: v.Reply.Body(), Operation: v.Reply.Operation, Op: v.Reply.Op, Timestamp: v.Reply.Timestamp}, true
 	case metadata.VerdictAlreadyApplied:
 		return MetadataReply{Outcome: OutcomeResult, Operation: op, Code: galgo.CodeRequestAlreadyApplied}, true
@@ -438,7 +442,7 @@ func committedReply(p *vsr.Prepare, out metadata.Output) MetadataReply {
 	switch op {
 	case wire.OperationRegister:
 		refusal, refused = answerOfLogin(out.Login)
-	case wire.OperationLogout, metadata.OperationDetach, metadata.OperationBootstrap, metadata.OperationConfigure:
+	case wire.OperationLogout, metadata.OperationDetach, metadata.OperationBootstrap, metadata.OperationConfigure, metadata.OperationSweepTokens:
 	default:
 		refusal, refused = answerOf(out.Verdict, op)
 	}

@@ -64,7 +64,8 @@ func (c *client) register(then func()) {
 	}
 	n, rooted := c.node, false
 	try(c, "register", func(e *engine.Engine, done func(edge.MetadataReply)) {
-		e.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: c.id}, func(r edge.MetadataReply) {
+		root, _ := c.w.model.metadata.View().User(galgo.NumericID(metadata.RootUser))
+		e.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: c.id, Body: metadata.PasswordOf(root).Append(nil)}, func(r edge.MetadataReply) {
 			rooted = e.View().Bootstrapped()
 			done(r)
 		})
