@@ -409,8 +409,15 @@ func TestLateRegisterIsDetached(t *testing.T) {
 // countingHasher counts what it is asked, and refuses when it is told to.
 type countingHasher struct {
 	Passwords
-	verified, nothing int
-	err               error
+	hashed, verified, nothing int
+	err                       error
+}
+
+func (h *countingHasher) Hash(ctx context.Context, password []byte) (string, error) {
+	if h.hashed++; h.err != nil {
+		return "", h.err
+	}
+	return h.Passwords.Hash(ctx, password)
 }
 
 func (h *countingHasher) Verify(ctx context.Context, hash string, password []byte) (bool, error) {
