@@ -19,6 +19,7 @@ type Config struct {
 	System          System
 	WAL             WAL
 	Metadata        Metadata
+	Tokens          Tokens
 	Partition       Partition
 	MessageBus      MessageBus
 	Limits          Limits

@@ -113,6 +113,10 @@ var others = map[string]string{
 	"cluster.enabled":                        "true",
 	"cluster.name":                           "orders",
 	"replica_id":                             "2",
+
+	"personal_access_token.max_tokens_per_user": "7",
+	"personal_access_token.cleaner.enabled":     "false",
+	"personal_access_token.cleaner.interval":    "5m",
 }
 
 // activeKeys returns the rows that must be in others.

@@ -15,7 +15,6 @@ const (
 	partRetention   = "retention"
 	partGroups      = "consumer groups"
 	partMembers     = "members of consumer groups, the only connections that are ended for their silence"
-	partTokens      = "personal access tokens"
 	partReplication = "replication"
 	partOwnLayout   = "a layout of the data directory that galgo does not use"
 	partOwnMemory   = "a memory pool that galgo does not use; see system.memory_budget"
@@ -110,9 +109,6 @@ var serviceKeys = []key{
 	{name: "heartbeat.interval", def: "30s", at: noDuration, class: idle, part: partMembers},
 	{name: "data_maintenance.messages.cleaner_enabled", def: "true", at: noBool, class: later, part: partRetention},
 	{name: "data_maintenance.messages.interval", def: "1m", at: noDuration, class: later, part: partRetention},
-	{name: "personal_access_token.max_tokens_per_user", def: "100", at: noInt, class: later, part: partTokens},
-	{name: "personal_access_token.cleaner.enabled", def: "true", at: noBool, class: later, part: partTokens},
-	{name: "personal_access_token.cleaner.interval", def: "1m", at: noDuration, class: later, part: partTokens},
 
 	{name: "partition.evicted_ring_capacity", def: "4096", at: noInt, class: idle, part: partReplication},
 	{name: "partition.evicted_ring_bytes_max", def: "16 MiB", at: noSize, class: idle, part: partReplication},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -129,7 +130,12 @@ func (n *Node) serve(ctx, work context.Context, ready func(*Node)) error {
 	if ready != nil {
 		ready(n)
 	}
-	return n.edge.Serve(ctx, listener)
+	var jobs sync.WaitGroup
+	jobs.Go(func() { n.sweepTokens(ctx) })
+	err = n.edge.Serve(ctx, listener)
+	stop()
+	jobs.Wait()
+	return err
 }
 
 // Addr is the address that clients connect to.

@@ -92,7 +92,7 @@ const wellKnown = "iggy"
 // bootstrap makes the root user through the log, at the first start, and brings
 // the replicated settings in line with the configuration at every start.
 func (n *Node) bootstrap(ctx context.Context) error {
-	settings := metadata.Settings{ClientsMax: uint32(n.cfg.Metadata.ClientsTableMax)}
+	settings := metadata.Settings{ClientsMax: uint32(n.cfg.Metadata.ClientsTableMax), TokensMax: uint32(n.cfg.Tokens.MaxPerUser)}
 	view := n.engine.View()
 	switch {
 	case !view.Bootstrapped():

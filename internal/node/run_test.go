@@ -7,13 +7,18 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"galgo"
 	"galgo/internal/config"
 	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
+	"galgo/internal/edge"
 	"galgo/internal/metadata"
+	"galgo/internal/wire"
 )
 
 // runConfig is that of a whole node, on any free port.
@@ -179,4 +184,60 @@ func TestNobodyConnectsBeforeTheRootUserIsThere(t *testing.T) {
 	if err != nil || early > 0 || !ready {
 		t.Errorf("run: %v; ready %v; %d connections before the log was synced", err, ready, early)
 	}
+}
+
+// Expired tokens are removed by an operation of the log, without anybody asking; others
+// stay.
+func TestExpiredTokensAreSwept(t *testing.T) {
+	c := runConfig()
+	c.Tokens.Cleaner.Interval = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	left := func(n *Node) []string {
+		var names []string
+		root, _ := n.engine.View().User(galgo.NumericID(metadata.RootUser))
+		for token := range n.engine.View().Tokens(root) {
+			names = append(names, token.Name)
+		}
+		return names
+	}
+	err := Run(ctx, Options{Config: c, Log: slog.New(slog.DiscardHandler), Disk: memdisk.New(memdisk.Options{}), Ready: func(n *Node) {
+		ask := func(r edge.MetadataRequest) (reply edge.MetadataReply) {
+			done := make(chan edge.MetadataReply, 1)
+			n.engine.Metadata(r, func(r edge.MetadataReply) { done <- r })
+			return <-done
+		}
+		root, _ := n.engine.View().User(galgo.NumericID(metadata.RootUser))
+		client := galgo.ClientID{1}
+		session := ask(edge.MetadataRequest{Operation: wire.OperationRegister, Client: client, Body: metadata.PasswordOf(root).Append(nil)}).Op
+		for i, token := range []metadata.NewToken{
+			{Name: "ever", Hash: metadata.TokenHash{1}},
+			{Name: "long", Expiry: uint64(time.Hour.Microseconds()), Hash: metadata.TokenHash{2}},
+			{Name: "short", Expiry: 1, Hash: metadata.TokenHash{3}},
+		} {
+			ask(edge.MetadataRequest{Operation: wire.OperationCreateToken, Client: client, Session: session, Request: uint64(i + 1), Body: token.Append(nil)})
+		}
+		if !slices.Contains(left(n), "long") {
+			t.Errorf("tokens %v", left(n))
+		}
+		go func() {
+			defer cancel()
+			for slices.Contains(left(n), "short") {
+				if t.Context().Err() != nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if got := left(n); !slices.Equal(got, []string{"ever", "long"}) {
+				t.Errorf("tokens %v are left", got)
+			}
+		}()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Switched off, the job ends at once.
+	n := &Node{cfg: c}
+	n.cfg.Tokens.Cleaner.Enabled = false
+	n.sweepTokens(context.Background())
 }

@@ -1,0 +1,38 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"galgo/internal/metadata"
+)
+
+// sweepTokens removes access tokens that have expired, every so often, until ctx ends.
+// It is an operation like any other, so that all replicas remove the same ones; a node
+// that does not lead is refused, and tries again.
+func (n *Node) sweepTokens(ctx context.Context) {
+	cleaner := n.cfg.Tokens.Cleaner
+	if !cleaner.Enabled {
+		return
+	}
+	tick := time.NewTicker(cleaner.Interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		for n.tokenExpired() {
+			if err := n.internal(ctx, metadata.OperationSweepTokens, nil); err != nil {
+				n.log.Debug("expired access tokens are not removed yet", "err", err)
+				break
+			}
+		}
+	}
+}
+
+func (n *Node) tokenExpired() bool {
+	at, ok := n.engine.View().NextExpiry()
+	return ok && at <= wallClock{}.Now()
+}
