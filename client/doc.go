@@ -1,5 +1,5 @@
 // Package client is the Go client of galgo: it signs in, produces, polls, keeps
-// offsets and administers streams, topics and partitions.
+// offsets and administers streams, topics, partitions, users and access tokens.
 //
 //	c, err := client.Dial(ctx, "127.0.0.1:8090", client.WithPassword("iggy", "iggy"))
 //	...

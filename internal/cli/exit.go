@@ -53,6 +53,12 @@ var exitCodes = map[galgo.Code]Exit{
 	galgo.CodeConsumerGroupNameAlreadyExists: ExitExists,
 	galgo.CodeInvalidConfiguration:           ExitUsage,
 	galgo.CodeInvalidIdentifier:              ExitUsage,
+
+	galgo.CodeUserInactive:                     ExitDenied,
+	galgo.CodeUserAlreadyExists:                ExitExists,
+	galgo.CodePersonalAccessTokenAlreadyExists: ExitExists,
+	galgo.CodeInvalidUsername:                  ExitUsage,
+	galgo.CodeInvalidPassword:                  ExitUsage,
 }
 
 func exitOf(err error) Exit {

@@ -139,13 +139,21 @@ func isLoopback(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// askPassword reads a password from the terminal, without showing it.
+// askPassword reads a password from the terminal.
 func (e *env) askPassword(username string) (string, error) {
-	f, ok := e.program.Stdin.(*os.File)
-	if !ok || !isTerminal(f) {
+	if f, ok := e.program.Stdin.(*os.File); !ok || !isTerminal(f) {
 		return "", usagef("no password for %s: give --password, or set GALGO_PASSWORD", username)
 	}
-	e.saySame("Password for %s: ", username)
+	return e.ask("Password for " + username)
+}
+
+// ask reads a secret from the terminal, without showing it.
+func (e *env) ask(prompt string) (string, error) {
+	f, ok := e.program.Stdin.(*os.File)
+	if !ok || !isTerminal(f) {
+		return "", usagef("%s: give it as an argument, there is no terminal to ask at", prompt)
+	}
+	e.saySame("%s: ", prompt)
 	restore, err := hideInput(f)
 	if err != nil {
 		return "", err
