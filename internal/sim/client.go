@@ -44,6 +44,8 @@ const (
 	workGroup
 	workLogin
 	workLogout
+	workUser
+	workSweep
 	works
 )
 
@@ -58,7 +60,7 @@ func drawWork(rng *rand.Rand) workPlan {
 		workSend: 20 + rng.IntN(40), workSendNumbered: 20 + rng.IntN(60), workPoll: 10 + rng.IntN(40), workStore: rng.IntN(20),
 		workDelete: rng.IntN(4), workOffset: rng.IntN(15), workCreate: 6 + rng.IntN(8), workRemove: rng.IntN(4), workGrow: rng.IntN(4),
 		workShrink: rng.IntN(3), workPurge: rng.IntN(4), workRename: rng.IntN(3), workGroup: rng.IntN(5),
-		workLogin: rng.IntN(4), workLogout: rng.IntN(2),
+		workLogin: rng.IntN(4), workLogout: rng.IntN(2), workUser: 2 + rng.IntN(4), workSweep: rng.IntN(2),
 	}
 	return p
 }
@@ -83,13 +85,14 @@ type client struct {
 	changes int // metadata operations under way: at most one
 	sending []*sendRecord
 	open    int // of everything that is under way
+	guest   bool
 }
 
 func newCrowd(w *world) *crowd {
 	c := &crowd{w: w}
 	for i := range w.plan.clients {
 		rng := stream(w.seed, partClients<<32+part(i))
-		cl := &client{w: w, crowd: c, index: i, rng: rng, node: w.nodes[rng.IntN(len(w.nodes))]}
+		cl := &client{w: w, crowd: c, index: i, rng: rng, node: w.nodes[rng.IntN(len(w.nodes))], guest: i == 1 && w.seed%2 == 1}
 		cl.id[0], cl.id[1] = byte(i+1), 0xC1
 		c.clients = append(c.clients, cl)
 	}
@@ -142,6 +145,8 @@ func (c *client) do(kind work) {
 		c.login()
 	case workLogout:
 		c.logout()
+	case workSweep:
+		c.sweep()
 	default:
 		c.change(kind)
 	}

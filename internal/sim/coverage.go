@@ -38,6 +38,7 @@ type Coverage struct {
 	NotAccepted, NotCommitted, TimeOuts, ConnectionsLost int
 	GateReads, StatesCompared, FilesCompared             int
 	Linearized                                           int
+	Denied, TokensMade, TokensSwept, UsersGone           int
 }
 
 // deed counts what the nemesis did.

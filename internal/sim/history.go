@@ -45,17 +45,24 @@ const (
 	deletePartitions
 	createGroup
 	deleteGroup
+	createUser
+	deleteUser
+	createToken
+	deleteToken
+	unjudged // what the model of the history has no opinion of
 )
 
 var changeNames = [...]string{
 	"create stream", "delete stream", "purge stream", "create topic", "delete topic", "purge topic", "rename topic",
 	"create partitions", "delete partitions", "create group", "delete group",
+	"create user", "delete user", "create token", "delete token", "unjudged",
 }
 
 func (k changeKind) String() string { return changeNames[k] }
 
 // changeInput is what was asked for. Streams have nothing to do with each other, so
-// each has a history of its own.
+// each has a history of its own; a user, or a token of root, is like a stream without
+// topics.
 type changeInput struct {
 	kind                 changeKind
 	stream, topic, other string // other: the new name, or a consumer group
@@ -67,6 +74,9 @@ type changeOutput struct{ ok bool }
 
 // add takes note of an operation.
 func (h *history) add(client int, in changeInput, began int64, out changeOutput, ended int64) {
+	if in.kind == unjudged {
+		return
+	}
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: in, Call: began, Output: out, Return: ended})
 }
 
@@ -161,7 +171,7 @@ func stateOf(topics []topicState) streamState {
 
 // apply returns the state after an operation, and whether it is allowed.
 func (s streamState) apply(in changeInput) (streamState, bool) {
-	if in.kind == createStream {
+	if in.kind == createStream || in.kind == createUser || in.kind == createToken {
 		if s == "" {
 			return stateOf(nil), true
 		}
@@ -171,7 +181,7 @@ func (s streamState) apply(in changeInput) (streamState, bool) {
 		return s, false
 	}
 	switch in.kind {
-	case deleteStream:
+	case deleteStream, deleteUser, deleteToken:
 		return "", true
 	case purgeStream:
 		return s, true

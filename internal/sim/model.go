@@ -23,6 +23,7 @@ type model struct {
 
 	metadata *metadata.Machine
 	results  []metadataResult // by op - 1
+	tokens   uint32           // of root, after the last of them
 }
 
 // groupModel is the log of one group, and what follows from it.
@@ -148,6 +149,7 @@ func (m *model) learnMetadata(p *vsr.Prepare) {
 		Op: uint64(p.Op), Timestamp: p.Timestamp, Operation: wire.Operation(p.Operation), Client: p.Client,
 		Session: p.Session, Request: p.Request, RequestSum: p.RequestSum, User: p.User, Body: p.Body,
 	})
+	m.countUsers(wire.Operation(p.Operation), &out)
 	m.results = append(m.results, metadataResult{p.Client, p.Request, wire.Operation(p.Operation), m.w.now, out, hashOf(m.metadata.View())})
 }
 

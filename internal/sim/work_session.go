@@ -30,7 +30,7 @@ func (c *client) tryBootstrap() {
 		return
 	}
 	body, err := metadata.Bootstrap{
-		Username: "root", PasswordHash: "x", Settings: metadata.Settings{ClientsMax: uint32(c.w.plan.config.Metadata.ClientsTableMax)},
+		Username: "root", PasswordHash: "x", Settings: metadata.Settings{ClientsMax: uint32(c.w.plan.config.Metadata.ClientsTableMax), TokensMax: metadata.TokensDefault},
 	}.Encode()
 	if err != nil {
 		panic(err)
@@ -63,9 +63,14 @@ func (c *client) register(then func()) {
 		c.detach()
 	}
 	n, rooted := c.node, false
+	user, by, ok := c.identity()
+	if !ok {
+		c.session = session{request: c.session.request}
+		then()
+		return
+	}
 	try(c, "register", func(e *engine.Engine, done func(edge.MetadataReply)) {
-		root, _ := c.w.model.metadata.View().User(galgo.NumericID(metadata.RootUser))
-		e.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: c.id, Body: metadata.PasswordOf(root).Append(nil)}, func(r edge.MetadataReply) {
+		e.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: c.id, User: user, Body: by.Append(nil)}, func(r edge.MetadataReply) {
 			rooted = e.View().Bootstrapped()
 			done(r)
 		})
@@ -76,7 +81,8 @@ func (c *client) register(then func()) {
 			return
 		}
 		// A primary whose own disk is behind has not applied yet what others have.
-		if f == answered && r.Outcome != edge.OutcomeResult && rooted {
+		// A guest's user may be gone, or another by now.
+		if f == answered && r.Outcome != edge.OutcomeResult && rooted && !c.guest {
 			c.w.fail("sessions", "%v may not sign in at node %d: %+v", c, n.id, r)
 			return
 		}
