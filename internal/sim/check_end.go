@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -85,13 +86,14 @@ func (w *world) finish() {
 
 // checkpointAll has every node write down all it has.
 func (w *world) checkpointAll() {
-	left := 0
+	left := map[string]bool{}
 	for _, n := range w.nodes {
 		for _, l := range n.loops {
-			left++
+			name := fmt.Sprintf("%v loop %d", n, l.index)
+			left[name] = true
 			l.Post(func() {
 				l.driver.Checkpoint(func(err error) {
-					left--
+					delete(left, name)
 					if err != nil {
 						w.fail("checkpoint", "node %d loop %d: %v", n.id, l.index, err)
 					}
@@ -99,10 +101,10 @@ func (w *world) checkpointAll() {
 			})
 		}
 	}
-	for until := w.now + calmMax; left > 0 && w.now < until && w.step(); {
+	for until := w.now + calmMax; len(left) > 0 && w.now < until && w.step(); {
 	}
-	if left > 0 && w.failure == nil {
-		w.fail("checkpoint", "%d checkpoints do not end", left)
+	if len(left) > 0 && w.failure == nil {
+		w.fail("checkpoint", "these do not end: %v", slices.Sorted(maps.Keys(left)))
 	}
 }
 

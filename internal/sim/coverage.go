@@ -27,11 +27,12 @@ type Coverage struct {
 	DiedInSnapshot, DiedInSuperblock, DiedInPrune        int // the metadata's checkpoint: its phases
 	DiedInTable, DiedInFreeing                           int // the partitions'
 	TornTails                                            int
+	Traps, Dances, Echoes                                int
 	ViewChanges, Truncations, Repairs, Transfers         int
 	Applied, MetadataApplied                             int
 	Sends, SendsAcked, SendsRepeated, SendsAlreadyStored int
 	Polls, PolledMessages, PollsOfDisk, PollsStale       int
-	PollsDamaged, PollsFailed                            int
+	PollsDamaged, PollsFailed, Reads, ReadsTimed         int
 	Offsets, OffsetReads                                 int
 	Changes, ChangesAcked, Recreated, Purges             int
 	AnsweredFromTable, Evictions, Fenced, Logins         int

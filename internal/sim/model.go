@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"sort"
 
 	"galgo"
@@ -29,7 +30,7 @@ type model struct {
 // groupModel is the log of one group, and what follows from it.
 type groupModel struct {
 	id     vsr.GroupID
-	chosen []vsr.Identity // by op - 1
+	chosen []imprint // by op - 1
 
 	sends   []storedSend
 	purges  []storedPurge
@@ -37,6 +38,23 @@ type groupModel struct {
 	next    uint64 // offset of the next message
 	time    uint64
 	acked   vsr.Op // highest that a client was answered for
+	answers []timedOp
+	due     vsr.Op // the last of them that is long ago
+}
+
+// imprint tells one prepare from another without trusting the identities of the system.
+type imprint struct {
+	identity vsr.Identity
+	bytes    uint64
+}
+
+func (i imprint) String() string { return fmt.Sprintf("%v (%08x)", i.identity, i.bytes>>32) }
+
+func imprintOf(p *vsr.Prepare) imprint {
+	var head [vsr.HeaderSize]byte
+	p.PutHeader(head[:])
+	sum := crc32.Update(crc32.Checksum(head[:], castagnoli), castagnoli, p.Body)
+	return imprint{p.Identity, uint64(sum)<<32 | uint64(len(p.Body))}
 }
 
 type storedSend struct {
@@ -102,11 +120,11 @@ func (m *model) applies(n *node, p *vsr.Prepare) {
 	case p.Op == 0 || p.Op > head+1:
 		m.w.fail("order", "node %d applies op %d of group %d, nobody has applied op %d", n.id, p.Op, p.Group, head+1)
 	case p.Op <= head:
-		if was := g.chosen[p.Op-1]; was != p.Identity {
-			m.w.fail("agreement", "node %d applies %v at op %d of group %d, where %v was applied before", n.id, p.Identity, p.Op, p.Group, was)
+		if was, is := g.chosen[p.Op-1], imprintOf(p); was != is {
+			m.w.fail("agreement", "node %d applies %v at op %d of group %d, where %v was applied before", n.id, is, p.Op, p.Group, was)
 		}
 	default:
-		g.chosen = append(g.chosen, p.Identity)
+		g.chosen = append(g.chosen, imprintOf(p))
 		m.learn(g, p)
 	}
 }

@@ -13,6 +13,10 @@ type nemesis struct {
 	rng      *rand.Rand
 	recovery *rand.Rand
 	deeds    []deed
+
+	dancing *rand.Rand
+	dance   *dance // nil while there is none
+	lurking *rand.Rand
 }
 
 // deed is something that the nemesis can do; it reports whether it did.
@@ -22,7 +26,10 @@ type deed struct {
 }
 
 func newNemesis(w *world) *nemesis {
-	s := &nemesis{w: w, rng: stream(w.seed, partNemesis), recovery: stream(w.seed, partRecovery)}
+	s := &nemesis{
+		w: w, rng: stream(w.seed, partNemesis), recovery: stream(w.seed, partRecovery),
+		dancing: stream(w.seed, partDance), lurking: stream(w.seed, partAmbush),
+	}
 	all := []deed{
 		{faultCrash, func() bool { return s.crash(endKill) }},
 		{faultPower, func() bool { return s.crash(endPower) }},
@@ -54,6 +61,9 @@ func newNemesis(w *world) *nemesis {
 func (s *nemesis) begin() {
 	if len(s.deeds) > 0 {
 		s.next()
+	}
+	if s.w.plan.faults[faultFork] {
+		s.beginDance()
 	}
 }
 
@@ -414,6 +424,7 @@ func (s *nemesis) end() {
 	s.w.calm = true
 	s.w.say("all faults end")
 	s.w.net.heal()
+	s.dance = nil
 	for _, n := range s.w.nodes {
 		n.slow = 1
 		n.disk.ClearFaults()

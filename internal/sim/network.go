@@ -50,14 +50,15 @@ func (p port) Send(m vsr.Message) {
 	w.checks.leaves(p.n, &m)
 	w.cover.frame(m.Kind)
 	head, body := vsr.AppendFrame(nil, &m)
-	w.net.send(p.n, m.To, append(head, body...), m.Kind)
+	w.net.send(p.n, &m, append(head, body...))
 }
 
-func (t *network) send(from *node, to uint8, frame []byte, kind vsr.MessageKind) {
-	w := t.w
+func (t *network) send(from *node, m *vsr.Message, frame []byte) {
+	w, to := t.w, m.To
 	w.markBytes(markFrame, uint64(from.id)<<8|uint64(to), frame[:min(len(frame), vsr.EnvelopeSize)])
 	p := &w.plan.network
-	if t.cut[[2]uint8{from.id, to}] {
+	w.echoes.passes(m, frame)
+	if t.cut[[2]uint8{from.id, to}] || w.nemesis.dance != nil && w.nemesis.dance.sees(m) {
 		w.cover.FramesCut++
 		return
 	}
@@ -80,10 +81,17 @@ func (t *network) send(from *node, to uint8, frame []byte, kind vsr.MessageKind)
 	}
 }
 
-// deliver hands a frame to whatever life the receiver has by now.
+// deliver hands a frame to whatever life the receiver has by now, unless it was on a
+// link that is cut.
 func (t *network) deliver(from uint8, to *node, frame []byte) {
+	if !t.cut[[2]uint8{from, to.id}] {
+		t.arrive(from, to, frame)
+	}
+}
+
+func (t *network) arrive(from uint8, to *node, frame []byte) {
 	w := t.w
-	if to.engine == nil || t.cut[[2]uint8{from, to.id}] {
+	if to.engine == nil {
 		return
 	}
 	m, err := vsr.DecodeFrame(frame)

@@ -75,12 +75,13 @@ type node struct {
 	drift  int64 // µs longer than 10 ms a tick
 	chance [nodeStreams]*rand.Rand
 
+	served   map[vsr.GroupID]vsr.Op // the last op that a read was answered from
 	attempts attempts
 	applied  map[vsr.GroupID]vsr.Op
 }
 
 func (w *world) newNode(id uint8) *node {
-	n := &node{w: w, id: id, slow: 1, disk: memdisk.New(memdisk.Options{})}
+	n := &node{w: w, id: id, slow: 1, disk: memdisk.New(memdisk.Options{}), served: map[vsr.GroupID]vsr.Op{}}
 	for i := range n.chance {
 		n.chance[i] = stream(w.seed, ofNode(id, i))
 	}
@@ -373,6 +374,7 @@ func (n *node) replace() {
 	n.disk = memdisk.New(memdisk.Options{})
 	n.rotten, n.replaced = false, true
 	n.goals, n.trusted = n.w.model.goals(), 0
+	clear(n.served)
 	n.w.checks.replaced(n)
 }
 

@@ -60,20 +60,32 @@ const (
 	faultSlow      fault = "slow"       // all that a node does takes long
 	faultClient    fault = "client"     // clients lose connections and answers
 	faultCheck     fault = "checkpoint" // checkpoints at any time: no fault, but a strain
+	faultFork      fault = "fork"       // primaries cut off or killed in the middle of what they say: see dance
+	faultEcho      fault = "echo"       // old answers come again with the next question
+	faultAmbush    fault = "ambush"     // deaths between two steps of checkpoints and transfers
+	faultStray     fault = "stray"      // pieces of checkpoints from peers rot before they are installed
+	faultForeign   fault = "foreign"    // a disk is started as that of another node
 )
 
 // allFaults in the order in which they are drawn and shown.
 var allFaults = []fault{
 	faultCrash, faultPower, faultPowerAll, faultDoom, faultStop, faultPause, faultClock, faultIO, faultSync, faultSpace, faultRot,
 	faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition, faultSlow, faultClient, faultCheck, faultSyncDir,
+	faultFork, faultEcho, faultAmbush, faultStray, faultForeign,
 }
+
+// targeted are the faults that wait for their moment. They are drawn apart from the
+// others: two runs of three have each.
+var targeted = []fault{faultFork, faultEcho, faultAmbush, faultStray, faultForeign}
 
 // notDrawn are faults that a run has only if it is asked for them: the system does not
 // survive them yet.
 var notDrawn = []fault{faultSyncDir}
 
 // betweenNodes are the faults that need more than one.
-var betweenNodes = []fault{faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition}
+var betweenNodes = []fault{
+	faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition, faultFork, faultEcho, faultStray,
+}
 
 // FaultNames lists what Options.Faults takes.
 func FaultNames() []string {
@@ -100,7 +112,13 @@ func draw(o Options) (plan, error) {
 	}
 	share := pick(rng, 0, 2, 5, 5, 8) // of the faults, in tenths
 	for _, f := range allFaults {
-		p.faults[f] = rng.IntN(10) < share && !slices.Contains(notDrawn, f)
+		if !slices.Contains(targeted, f) {
+			p.faults[f] = rng.IntN(10) < share && !slices.Contains(notDrawn, f)
+		}
+	}
+	aim := stream(o.Seed, partTargets)
+	for _, f := range targeted {
+		p.faults[f] = !oneIn(aim, 3)
 	}
 	if o.Replicas > 0 {
 		p.replicas = o.Replicas
@@ -123,10 +141,30 @@ func draw(o Options) (plan, error) {
 	p.config = drawConfig(settings)
 	p.apart = pick(settings, 0, 1, 300)
 	p.timing = drawTiming(rng)
+	steps := p.steps
 	p.network = drawNetwork(rng, p.faults)
 	p.nodes = drawNodes(rng, p.faults)
 	p.work = drawWork(rng)
+	if p.faults[faultFork] && p.replicas > 1 && !oneIn(aim, 4) {
+		p.crowdLess(aim)
+		if o.Steps > 0 {
+			p.steps = steps
+		}
+	}
 	return p, nil
+}
+
+// crowdLess leaves few groups, and elections that come soon: of what happens more is
+// then a matter of the group that the dance is around.
+func (p *plan) crowdLess(rng *rand.Rand) {
+	p.work.streams, p.work.topics, p.work.partitions = 1, 1+rng.IntN(2), 1+rng.IntN(2)
+	t := &p.timing
+	t.HeartbeatTicks = min(t.HeartbeatTicks, 4)
+	t.ElectionTicks = min(t.ElectionTicks, 4*t.HeartbeatTicks+rng.IntN(8))
+	t.ViewChangeTicks = min(t.ViewChangeTicks, t.ElectionTicks+rng.IntN(8))
+	t.RepeatTicks, t.ProbeTicks, t.ProbeAttempts = min(t.RepeatTicks, 5), min(t.ProbeTicks, 6), 2
+	p.work.timeout = between(rng, 100*millisecond, 600*millisecond)
+	p.steps += p.steps / 2
 }
 
 // only leaves the faults that are named; no names leave what was drawn, "none"

@@ -13,6 +13,11 @@ const (
 	partRecovery // how long nodes stay down
 	partClients
 	partSettings
+	partTargets // which of the faults that wait for their moment a run has
+	partDance
+	partAmbush
+	partEcho
+	partStray
 	partNode // and above: several for each node
 )
 

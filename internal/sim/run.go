@@ -64,7 +64,7 @@ func play(o Options, traced bool) (*world, error) {
 	w := &world{seed: o.Seed, plan: p}
 	w.trace.on, w.trace.out = traced, o.Trace
 	w.say("seed %d: %v", o.Seed, &w.plan)
-	w.net, w.nemesis, w.model, w.checks = newNetwork(w), newNemesis(w), newModel(w), newChecks(w)
+	w.net, w.nemesis, w.echoes, w.model, w.checks = newNetwork(w), newNemesis(w), newEchoes(w), newModel(w), newChecks(w)
 	for i := range p.replicas {
 		w.nodes = append(w.nodes, w.newNode(uint8(i)))
 	}

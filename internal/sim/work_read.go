@@ -7,6 +7,7 @@ import (
 	"galgo"
 	"galgo/internal/edge"
 	"galgo/internal/engine"
+	"galgo/internal/metadata"
 	"galgo/internal/partition"
 	"galgo/internal/vsr"
 	"galgo/internal/wire"
@@ -15,10 +16,12 @@ import (
 // poll reads messages of any partition and holds them against the model as of the
 // op that the node had applied when it made the plan.
 func (c *client) poll() {
-	g := c.anyGroup()
-	if g == nil {
-		return
+	if g := c.anyGroup(); g != nil {
+		c.pollOf(g)
 	}
+}
+
+func (c *client) pollOf(g *metadata.Partition) {
 	c.begun()
 	n, w := c.node, c.w
 	q := pollCheck{c: c, n: n, group: vsr.GroupID(g.Group), partition: g.ID, consumer: consumerKey{galgo.ConsumerSingle, uint32(c.rng.IntN(3))}}
@@ -32,6 +35,9 @@ func (c *client) poll() {
 			Group: g.Group, Kind: q.consumer.kind, Key: q.consumer.key, Strategy: q.strategy, Count: q.count, Bytes: q.bytes, Plan: &q.plan,
 		}, func(r edge.PollReply) {
 			q.op = n.commitMin(q.group)
+			if r.Code == galgo.CodeOK {
+				w.checks.reads(n, q.group, q.op)
+			}
 			done(r)
 		})
 	}, func(r edge.PollReply, f fate) {
@@ -210,7 +216,7 @@ func (c *client) writeOffset(remove bool) {
 			if remove && o.set || !remove && !o.set || !remove && !req.Monotone && (o.value != value || uint64(o.op) != r.Op) {
 				c.w.fail("offsets", "group %d answers at op %d that consumer %d is at %d (removed: %v); the log says %+v", group, r.Op, k.key, value, remove, o)
 			}
-			m.acked = max(m.acked, vsr.Op(r.Op))
+			m.answered(vsr.Op(r.Op), c.w.now)
 		case galgo.CodeTransientNotAccepted:
 			c.w.cover.NotAccepted++
 			c.move()
@@ -248,6 +254,7 @@ func (c *client) readOffset() {
 
 func (c *client) compareOffset(n *node, group vsr.GroupID, k consumerKey, r edge.OffsetReply) {
 	m, op := c.w.model.group(group), n.commitMin(group)
+	c.w.checks.reads(n, group, op)
 	_, next := m.at(op)
 	want := m.offsetAt(k, op)
 	if r.Found != want.set || r.Found && r.Stored != want.value || r.Current != next-min(next, 1) {

@@ -37,12 +37,17 @@ const inFlightSpan = 32
 
 // send begins a send to any partition that the client's node knows.
 func (c *client) send(numbered bool) {
+	if g := c.anyGroup(); g != nil {
+		c.sendTo(vsr.GroupID(g.Group), numbered)
+	}
+}
+
+func (c *client) sendTo(group vsr.GroupID, numbered bool) {
 	p := &c.w.plan.work
-	g := c.anyGroup()
-	if g == nil || len(c.sending) >= p.window {
+	if len(c.sending) >= p.window {
 		return
 	}
-	s := &sendRecord{serial: uint64(len(c.crowd.sends) + 1), client: c, group: vsr.GroupID(g.Group), count: uint32(1 + c.rng.IntN(p.batchMax))}
+	s := &sendRecord{serial: uint64(len(c.crowd.sends) + 1), client: c, group: group, count: uint32(1 + c.rng.IntN(p.batchMax))}
 	if numbered {
 		s.number = s.serial
 		for _, other := range c.sending {
@@ -222,7 +227,7 @@ func (s *sendRecord) ack(r edge.SendReply) {
 		w.cover.SendsAlreadyStored++
 	}
 	g := w.model.group(s.group)
-	g.acked = max(g.acked, s.stored[i].op)
+	g.answered(s.stored[i].op, w.now)
 	w.cover.SendsAcked++
 	s.finish()
 }

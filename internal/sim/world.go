@@ -53,6 +53,7 @@ type world struct {
 	nodes   []*node
 	net     *network
 	nemesis *nemesis
+	echoes  *echoes
 	crowd   *crowd
 	model   *model
 	checks  *checks

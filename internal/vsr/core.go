@@ -170,6 +170,7 @@ type Core struct {
 	answerView View
 
 	acking bool // the primary is to be told what is held
+	heard  bool // in this life, that the view runs: a group that seems new may be old
 	reads  int  // Read handed out and not answered
 	out    Ready
 	spare  Ready // empty, with the slices of one that was performed
@@ -177,7 +178,7 @@ type Core struct {
 
 // peer is what a replica remembers of another (of itself: nothing).
 type peer struct {
-	heardAt     uint64 // tick of its last message in the present view
+	heardAt     uint64 // tick of its last message in the present view; 0: never
 	suspectAt   uint64 // tick at which it last heard no primary; 0: never
 	suspectView View   // its view then
 	installed   bool   // it acknowledged in the present view
@@ -445,7 +446,7 @@ func (c *Core) Barrier() Op {
 // Current reports whether the replica has heard of its view within the election
 // timeout: as a backup its primary, as the primary a quorum.
 func (c *Core) Current() bool {
-	return c.cfg.Replicas == 1 || c.settled() && !c.election.suspecting && c.clocks.silent < c.timing.ElectionTicks
+	return c.cfg.Replicas == 1 || c.heard && c.settled() && !c.election.suspecting && c.clocks.silent < c.timing.ElectionTicks
 }
 
 // Status returns the replica's status.

@@ -84,6 +84,7 @@ func (c *Core) onPrepare(m *Message) {
 		return
 	}
 	p := m.Prepare
+	c.heard = true
 	c.learnCommit(m.Commit)
 	switch {
 	case p.Op <= c.log.base:
@@ -180,6 +181,7 @@ func (c *Core) onCommit(m *Message) {
 	if m.Beat > c.clocks.beat {
 		c.clocks.beat = m.Beat
 		c.clocks.silent = 0
+		c.heard = true
 		c.election.suspecting, c.election.tries = false, 0
 	}
 	c.learnCommit(m.Commit)

@@ -75,6 +75,7 @@ func (c *Core) adopt(m *Message) {
 	c.setView(m.View)
 	c.status = StatusNormal
 	c.restartElectionClock()
+	c.heard = true
 	c.learnCommit(m.Commit)
 	c.aim(target{
 		op: m.Op, identity: m.Identity, commit: m.Commit, install: true,
@@ -110,6 +111,7 @@ func (c *Core) becomePrimary() {
 	c.barrier = max(c.barrier, c.log.head)
 	c.verified = c.log.head
 	c.restartElectionClock()
+	c.heard = true
 	for i := range c.peers {
 		c.peers[i].heardAt = c.now
 	}

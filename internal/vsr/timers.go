@@ -109,7 +109,9 @@ func (c *Core) Tick() {
 // yet, and repetitions. A primary that hears no quorum falls silent, so that
 // those who still hear it can replace it (one-way links).
 func (c *Core) tickPrimary() {
-	if c.hearsQuorum() {
+	lately := c.now - min(c.now, uint64(2*c.timing.HeartbeatTicks))
+	c.heard = c.heard || c.hearsQuorum(max(lately, 1))
+	if c.hearsQuorum(lately) {
 		c.clocks.silent = 0
 		c.election.suspecting = false
 	} else if c.clocks.silent++; c.clocks.silent >= c.clocks.patience {
@@ -123,11 +125,11 @@ func (c *Core) tickPrimary() {
 	c.tickRetransmit()
 }
 
-// hearsQuorum: enough replicas have spoken lately in this view to commit.
-func (c *Core) hearsQuorum() bool {
+// hearsQuorum: enough replicas have spoken in this view since a tick to commit.
+func (c *Core) hearsQuorum(since uint64) bool {
 	heard := 1
 	for i := range c.peers {
-		if uint8(i) != c.cfg.Replica && c.now-c.peers[i].heardAt <= uint64(2*c.timing.HeartbeatTicks) {
+		if uint8(i) != c.cfg.Replica && c.peers[i].heardAt >= since {
 			heard++
 		}
 	}

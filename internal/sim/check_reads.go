@@ -1,0 +1,58 @@
+package sim
+
+import "galgo/internal/vsr"
+
+// reads looks at what a node answers a read from: everything of the group up to op.
+// What a node has once shown it never takes back, also not over a restart of its disk,
+// and what it shows is not of the past for longer than an election may take.
+func (k *checks) reads(n *node, group vsr.GroupID, op vsr.Op) {
+	if was := n.served[group]; op < was {
+		k.w.fail("reads", "node %d answers from op %d of group %d; it has answered from op %d before", n.id, op, group, was)
+	}
+	n.served[group] = op
+	k.w.cover.Reads++
+	if patience := k.staleness(); patience > 0 {
+		if due := k.w.model.group(group).answeredBefore(k.w.now - patience); op < due {
+			k.w.fail("reads", "node %d answers from op %d of group %d; op %d was answered to a client more than %s s ago", n.id, op, group, due, clock(patience))
+		}
+		k.w.cover.ReadsTimed++
+	}
+}
+
+// staleness is how far behind an answer may be, in µs, where nothing makes nodes and
+// frames late: a primary that nobody follows goes on for an election timeout, and who
+// hears it for one more. The timeout grows while elections come to nothing, eightfold
+// at most. 0: nobody can tell.
+func (k *checks) staleness() int64 {
+	p := &k.w.plan
+	for _, f := range []fault{faultPause, faultSlow, faultDelay, faultEcho} {
+		if p.faults[f] {
+			return 0
+		}
+	}
+	ticks := 2*p.timing.HeartbeatTicks + 11*p.timing.ElectionTicks + 10
+	return int64(ticks)*(10*millisecond+p.nodes.drift) + second
+}
+
+// timedOp is an op that was answered, and when.
+type timedOp struct {
+	op vsr.Op
+	at int64
+}
+
+// answered takes note that a client was told that op is done.
+func (g *groupModel) answered(op vsr.Op, now int64) {
+	if op > g.acked {
+		g.acked = op
+		g.answers = append(g.answers, timedOp{op, now})
+	}
+}
+
+// answeredBefore returns the highest op that was answered up to a time.
+func (g *groupModel) answeredBefore(then int64) (op vsr.Op) {
+	for len(g.answers) > 0 && g.answers[0].at <= then {
+		g.due = g.answers[0].op
+		g.answers = g.answers[1:]
+	}
+	return g.due
+}

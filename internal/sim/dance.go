@@ -1,0 +1,434 @@
+package sim
+
+import (
+	"math/rand/v2"
+
+	"galgo/internal/shard"
+	"galgo/internal/vsr"
+)
+
+// A dance is a series of steps around one group, so that what needs several misfortunes
+// in a row happens more than once in a thousand runs: two ops for one place, a log that
+// only one replica has, a vote that comes too late. A step waits until somebody says
+// something of a certain kind, lets only some of those hear it whom it is for, and
+// strikes: one of those concerned is cut off, killed or loses its disk, and at the same
+// moment whoever was cut off before is let in again. Clients press on the group all the
+// time. Most dances are one of the figures; the others are made of any steps.
+type dance struct {
+	s     *nemesis
+	rng   *rand.Rand
+	group vsr.GroupID
+	name  string
+	steps []step
+	trap  *trap
+	cut   map[[2]uint8]bool // beside that of the network
+	eyed  *node             // whom clients read from most
+}
+
+// step of a dance.
+type step struct {
+	kind   vsr.MessageKind
+	birth  bool // the first op of any partition
+	hears  int  // how many of those whom it is for
+	cut    role // who is cut off
+	hit    role // who is harmed
+	harm   harm
+	wait   bool  // until it has arrived
+	echo   bool  // old answers come to who speaks
+	before int64 // µs until it begins
+}
+
+// role in a step.
+type role uint8
+
+const (
+	nobody role = iota
+	speaker
+	hearer    // one who hears it or, if nobody does, one it was for
+	bystander // one of the others
+	between2  // speaker and bystander hear nothing of each other
+)
+
+type harm uint8
+
+const (
+	unharmed harm = iota
+	killed
+	powerless
+	robbed // of its disk
+	anyHarm
+)
+
+// all receivers.
+const all = 99
+
+// figures are dances that are known to be dangerous.
+var figures = []struct {
+	name  string
+	steps []step
+}{
+	{"three logs", []step{ // the latest of them is not the one with the latest op
+		{kind: vsr.MessagePrepare, cut: speaker},
+		{kind: vsr.MessageStartView, cut: speaker},
+		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer},
+		{kind: vsr.MessageStartView, hears: all, before: 20 * millisecond},
+	}},
+	{"an answer to another question", []step{ // the body of an op that is not wanted any more
+		{kind: vsr.MessagePrepare, cut: bystander, hit: speaker, harm: killed, wait: true},
+		{kind: vsr.MessageRepairPrepare, cut: speaker},
+		{kind: vsr.MessagePrepare},
+		{kind: vsr.MessageRequestPrepares, hears: all, echo: true},
+		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer},
+	}},
+	{"a part of a log", []step{ // one that is replaced holds less than before
+		{kind: vsr.MessagePrepare, hears: all, cut: bystander},
+		{kind: vsr.MessagePrepareOk, hears: all, cut: between2, hit: speaker, harm: robbed, wait: true, before: 60 * millisecond},
+		{kind: vsr.MessageRepairPrepare, hears: all, cut: speaker, hit: hearer, harm: anyHarm, wait: true},
+		{kind: vsr.MessageStartView, hears: all},
+	}},
+	{"a birth", []step{ // the first primary forgets what it has begun
+		{kind: vsr.MessagePrepare, birth: true, hears: 1, hit: speaker, harm: powerless},
+		{kind: vsr.MessagePrepare, hears: all, before: 30 * millisecond},
+	}},
+	{"a forgotten vote", []step{ // who voted is replaced, and its vote comes late
+		{kind: vsr.MessagePrepare, cut: speaker},
+		{kind: vsr.MessageDoViewChange, cut: hearer, hit: speaker, harm: robbed},
+		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer, wait: true, before: 20 * millisecond},
+		{kind: vsr.MessageStartViewChange, hears: all, echo: true},
+	}},
+	{"a forgotten view", []step{ // who acknowledged in a view is replaced, and meets the one before
+		{kind: vsr.MessagePrepare, cut: speaker},
+		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer, hit: speaker, harm: robbed, wait: true},
+		{kind: vsr.MessagePrepareOk, hears: all, before: 20 * millisecond},
+	}},
+	{"a reader goes back", []step{ // only one has heard what is committed, and forgets it
+		{kind: vsr.MessageCommit, hears: 1, cut: speaker, hit: hearer, harm: anyHarm, wait: true, before: 10 * millisecond},
+		{kind: vsr.MessageStartView, hears: all},
+		{kind: vsr.MessagePrepareOk, cut: bystander, wait: true},
+	}},
+	{"late acknowledgements", []step{
+		{kind: vsr.MessagePrepareOk, cut: hearer},
+		{kind: vsr.MessageStartView, hears: all, echo: true},
+		{kind: vsr.MessagePrepare, echo: true, cut: speaker, wait: true},
+		{kind: vsr.MessageStartView, hears: all},
+	}},
+	{"a gap", []step{ // one lags behind while views come and go
+		{kind: vsr.MessagePrepare, hears: 1, cut: bystander},
+		{kind: vsr.MessagePrepare, cut: speaker, before: 40 * millisecond},
+		{kind: vsr.MessageStartView, hears: all, before: 5 * millisecond},
+	}},
+}
+
+// trap waits for what a step is about.
+type trap struct {
+	step
+	sprung bool
+	op     vsr.Op
+	at     int64
+	from   uint8
+	to     uint8
+	heard  int
+}
+
+// trapKinds are what steps wait for that are drawn, the more telling ones more often.
+var trapKinds = []vsr.MessageKind{
+	vsr.MessagePrepare, vsr.MessagePrepare, vsr.MessagePrepare, vsr.MessagePrepare, vsr.MessagePrepare,
+	vsr.MessagePrepareOk, vsr.MessagePrepareOk, vsr.MessagePrepareOk, vsr.MessageStartView, vsr.MessageStartView, vsr.MessageStartView,
+	vsr.MessageDoViewChange, vsr.MessageDoViewChange, vsr.MessageStartViewChange, vsr.MessageCommit, vsr.MessageRequestPrepares,
+	vsr.MessageRepairPrepare, vsr.MessageRequestChunk, vsr.MessageRequestStartView,
+}
+
+func drawStep(rng *rand.Rand) step {
+	return step{
+		kind: pick(rng, trapKinds...), hears: pick(rng, 0, 0, 1, 1, all), cut: pick(rng, nobody, speaker, speaker, speaker, hearer, bystander, between2),
+		hit: pick(rng, nobody, nobody, speaker, hearer, bystander), harm: pick(rng, killed, powerless, powerless, anyHarm),
+		wait: oneIn(rng, 2), echo: oneIn(rng, 3), before: pick(rng, 0, 0, between(rng, 0, 100*millisecond)),
+	}
+}
+
+// beginDance starts one, and the next one when it is over.
+func (s *nemesis) beginDance() {
+	s.w.after(between(s.dancing, 10*millisecond, 250*millisecond), func() {
+		if s.w.calm {
+			return
+		}
+		d := &dance{s: s, rng: s.dancing, group: s.danceFloor(), name: "of any steps", cut: map[[2]uint8]bool{}}
+		if oneIn(d.rng, 4) {
+			for range 3 + d.rng.IntN(8) {
+				d.steps = append(d.steps, drawStep(d.rng))
+			}
+		} else {
+			f := pick(d.rng, figures...)
+			d.name, d.steps = f.name, append(d.steps, f.steps...)
+			if oneIn(d.rng, 4) {
+				d.steps[d.rng.IntN(len(d.steps))] = drawStep(d.rng)
+			}
+		}
+		s.dance = d
+		d.gather(100)
+		d.press()
+	})
+}
+
+// gather waits until all nodes have come who may, and somebody leads the group.
+func (d *dance) gather(patience int) {
+	w := d.s.w
+	ready := len(d.leaders()) == 1
+	for _, n := range w.nodes {
+		if n.engine == nil && !w.calm {
+			n.start()
+		}
+		s, ok := shard.Status{}, false
+		if n.engine != nil {
+			s, ok = n.status(d.group)
+		}
+		ready = ready && ok && s.Status == vsr.StatusNormal && s.State.View == s.State.LogView && !n.paused
+	}
+	if !ready && patience > 0 {
+		w.after(10*millisecond, func() {
+			if d.s.dance == d && w.failure == nil {
+				d.gather(patience - 1)
+			}
+		})
+		return
+	}
+	w.cover.deed(faultFork)
+	w.say("a dance around group %d: %s", d.group, d.name)
+	d.next()
+}
+
+// danceFloor draws the group: young ones have less behind them, so more can go wrong.
+func (s *nemesis) danceFloor() vsr.GroupID {
+	var groups []vsr.GroupID
+	for p := range s.w.model.metadata.View().AllPartitions() {
+		groups = append(groups, vsr.GroupID(p.Group))
+	}
+	if len(groups) == 0 || oneIn(s.dancing, 4) {
+		return vsr.MetadataGroup
+	}
+	return groups[s.dancing.IntN(len(groups))]
+}
+
+// next sets the trap of the next step. If nobody walks into it the dance is over.
+func (d *dance) next() {
+	w := d.s.w
+	if w.calm || len(d.steps) == 0 || d.group != vsr.MetadataGroup && !w.model.lives(d.group) {
+		d.end()
+		return
+	}
+	t := &trap{step: d.steps[0]}
+	d.steps = d.steps[1:]
+	patience := int64(w.plan.timing.ElectionTicks+w.plan.timing.ViewChangeTicks) * 10 * millisecond
+	w.after(t.before, func() {
+		if d.s.dance == d {
+			d.trap = t
+		}
+	})
+	w.after(t.before+3*patience, func() {
+		if d.s.dance == d && !t.sprung {
+			w.say("nobody walks into the trap for %v", t.kind)
+			d.end()
+		}
+	})
+}
+
+// sees looks at a message on its way and says whether it is lost. All that is said at
+// one moment is one saying.
+func (d *dance) sees(m *vsr.Message) (lost bool) {
+	w, t := d.s.w, d.trap
+	if d.cut[[2]uint8{m.From, m.To}] {
+		return true
+	}
+	if t == nil || m.Kind != t.kind || m.Group != d.group && !(t.birth && !t.sprung && m.Group != vsr.MetadataGroup && m.Op == 1) {
+		return false
+	}
+	if !t.sprung {
+		if t.birth {
+			d.group = m.Group
+		}
+		t.sprung, t.at, t.from, t.to, t.op = true, w.now, m.From, m.To, m.Op
+		w.after(0, func() { d.spring(t) })
+	}
+	if w.now != t.at || m.From != t.from {
+		return t.hears == 0 && m.Op == t.op && d.trap == t // what is said again
+	}
+	if t.heard < t.hears && (t.hears == all || !oneIn(d.rng, 3)) {
+		t.heard++
+		t.to = m.To
+		return false
+	}
+	return true
+}
+
+// spring strikes, at once or when the message has arrived.
+func (d *dance) spring(t *trap) {
+	w := d.s.w
+	w.cover.Traps++
+	wait := int64(0)
+	if t.wait {
+		wait = w.plan.network.delayMax + between(d.rng, 0, 20*millisecond)
+	}
+	if t.echo {
+		w.echoes.all(t.from, d.group)
+	}
+	w.after(wait, func() {
+		if d.s.dance != d || w.calm {
+			return
+		}
+		d.trap = nil
+		d.strike(t)
+		d.next()
+	})
+}
+
+// is names who has a role.
+func (d *dance) is(r role, t *trap) (uint8, bool) {
+	switch r {
+	case speaker:
+		return t.from, true
+	case hearer:
+		return t.to, true
+	case bystander, between2:
+		var others []uint8
+		for i := range uint8(len(d.s.w.nodes)) {
+			if i != t.from && i != t.to {
+				others = append(others, i)
+			}
+		}
+		if len(others) > 0 {
+			return others[d.rng.IntN(len(others))], true
+		}
+	}
+	return 0, false
+}
+
+// strike cuts off a node, lets in whoever was cut off before, and does harm.
+func (d *dance) strike(t *trap) {
+	w := d.s.w
+	if t.cut != nobody {
+		clear(d.cut)
+	}
+	if victim, ok := d.is(t.cut, t); ok {
+		w.say("%v of n%d springs the trap; n%d is cut off", t.kind, t.from, victim)
+		for other := range uint8(len(w.nodes)) {
+			if other != victim && (t.cut != between2 || other == t.from) {
+				d.sever(victim, other)
+			}
+		}
+	}
+	if victim, ok := d.is(t.hit, t); ok {
+		d.hurt(w.nodes[victim], t.harm)
+	}
+}
+
+// sever cuts a link, sometimes in one direction only.
+func (d *dance) sever(a, b uint8) {
+	w := d.s.w
+	d.cut[[2]uint8{a, b}] = true
+	if !oneIn(d.rng, 12) {
+		d.cut[[2]uint8{b, a}] = true
+	}
+	for _, pair := range [][2]uint8{{a, b}, {b, a}} {
+		if n := w.nodes[pair[0]]; n.engine != nil && oneIn(d.rng, 2) {
+			n.engine.LinkDown(pair[1])
+		}
+	}
+}
+
+func (d *dance) hurt(n *node, h harm) {
+	w := d.s.w
+	d.eyed = n
+	if n.engine == nil || n.paused {
+		return
+	}
+	if h == anyHarm {
+		h = pick(d.rng, killed, powerless)
+	}
+	switch h {
+	case killed:
+		n.crash(endKill)
+	case powerless:
+		n.crash(endPower)
+	case robbed:
+		if !w.mayLose(n) {
+			return
+		}
+		w.cover.deed(faultReplace)
+		n.crash(endKill)
+		n.replace()
+	default:
+		return
+	}
+	life := n.life
+	w.after(between(d.rng, millisecond, 40*millisecond), func() {
+		if n.engine == nil && n.life == life {
+			n.start()
+		}
+	})
+}
+
+// press has clients ask something of whoever leads the group, or thinks so, and read
+// from anybody.
+func (d *dance) press() {
+	w := d.s.w
+	w.after(between(d.rng, millisecond, 10*millisecond), func() {
+		if d.s.dance != d || w.calm {
+			return
+		}
+		d.press()
+		c := w.crowd.clients[d.rng.IntN(len(w.crowd.clients))]
+		if d.trap != nil && d.trap.birth && !d.trap.sprung && oneIn(d.rng, 3) {
+			c.change(pick(c.rng, workCreate, workCreate, workRemove, workGrow))
+			return
+		}
+		if leads := d.leaders(); len(leads) > 0 && !oneIn(d.rng, 4) {
+			c.node = leads[d.rng.IntN(len(leads))]
+			c.press(d.group)
+			return
+		}
+		n := w.nodes[d.rng.IntN(len(w.nodes))]
+		if d.eyed != nil && oneIn(d.rng, 2) {
+			n = d.eyed
+		}
+		if g, ok := w.model.metadata.View().PartitionOf(uint64(d.group)); ok && n.engine != nil {
+			c.node = n
+			c.pollOf(g)
+		}
+	})
+}
+
+// leaders are the nodes that may propose, or think so.
+func (d *dance) leaders() (leads []*node) {
+	for _, n := range d.s.w.nodes {
+		if n.engine == nil || n.paused {
+			continue
+		}
+		if s, ok := n.status(d.group); ok && s.Primary {
+			leads = append(leads, n)
+		}
+	}
+	return leads
+}
+
+// press asks for something that goes into the log of a group.
+func (c *client) press(group vsr.GroupID) {
+	if group == vsr.MetadataGroup {
+		c.change(pick(c.rng, workCreate, workRename, workGroup, workGrow))
+		return
+	}
+	c.sendTo(group, oneIn(c.rng, 2))
+}
+
+// end lets everybody in again.
+func (d *dance) end() {
+	s := d.s
+	if s.dance != d {
+		return
+	}
+	s.w.say("the dance is over, %d steps before its end", len(d.steps))
+	if len(d.steps) == 0 {
+		s.w.cover.Dances++
+	}
+	s.dance = nil
+	s.beginDance()
+}
