@@ -14,13 +14,15 @@ import (
 // tested.
 type Coverage struct {
 	Starts, StartsFailed, Kills, PowerLosses, Stops, GaveUp int
-	Refused, Replacements, Healed                           int
+	Refused, Replacements, Healed, LogsRotten               int
 	FramesCut, FramesLost, FramesRepeated, FramesLate       int
 
 	// Deeds of the nemesis.
 	Deeds map[string]int `json:",omitempty"`
 	// Frames by kind.
 	Frames map[string]int `json:",omitempty"`
+	// Deaths behind an ambush, by what had been done before.
+	Ambushes map[string]int `json:",omitempty"`
 
 	// Deaths in the middle of a job, by what it was doing.
 	DiedInLog, DiedInSegment, DiedAtStart                int
@@ -62,7 +64,11 @@ func count(m *map[string]int, key string) {
 }
 
 // doomed counts where a node died.
-func (c *Coverage) doomed(at memdisk.Call) {
+func (c *Coverage) doomed(d *doom) {
+	at := d.hit
+	if d.ambush != "" {
+		count(&c.Ambushes, d.ambush)
+	}
 	has := func(part string) bool { return strings.Contains(at.Name, part) }
 	freeing := at.Op&(memdisk.OpRemove|memdisk.OpRename) != 0
 	switch {
@@ -131,11 +137,14 @@ type Counter struct {
 
 // keysOf lists the keys of a map of the coverage, also those that were not counted.
 func keysOf(field string) (keys []string) {
-	if field == "Deeds" {
+	switch field {
+	case "Deeds":
 		for _, d := range newNemesis(&world{plan: plan{faults: everyFault()}}).deeds {
 			keys = append(keys, string(d.fault))
 		}
-		return keys
+		return append(keys, string(faultFork), string(faultStray))
+	case "Ambushes":
+		return keysOfAmbushes()
 	}
 	for k := vsr.MessageSuspect; k <= vsr.MessageHeaders; k++ {
 		if k.String() != "unknown" {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"galgo/internal/disk/memdisk"
+	"galgo/internal/engine"
 )
 
 // nemesis decides what goes wrong, one thing after the other.
@@ -17,6 +18,7 @@ type nemesis struct {
 	dancing *rand.Rand
 	dance   *dance // nil while there is none
 	lurking *rand.Rand
+	astray  *rand.Rand
 }
 
 // deed is something that the nemesis can do; it reports whether it did.
@@ -28,7 +30,7 @@ type deed struct {
 func newNemesis(w *world) *nemesis {
 	s := &nemesis{
 		w: w, rng: stream(w.seed, partNemesis), recovery: stream(w.seed, partRecovery),
-		dancing: stream(w.seed, partDance), lurking: stream(w.seed, partAmbush),
+		dancing: stream(w.seed, partDance), lurking: stream(w.seed, partAmbush), astray: stream(w.seed, partStray),
 	}
 	all := []deed{
 		{faultCrash, func() bool { return s.crash(endKill) }},
@@ -43,6 +45,7 @@ func newNemesis(w *world) *nemesis {
 		{faultSyncDir, func() bool { return s.failSync(memdisk.OpSyncDir) }},
 		{faultSpace, s.fill},
 		{faultRot, s.rot},
+		{faultForeign, s.foreign},
 		{faultReplace, s.replace},
 		{faultCut, s.cut},
 		{faultPartition, s.partition},
@@ -268,40 +271,6 @@ func (s *nemesis) fill() bool {
 	return true
 }
 
-// rot flips a bit of a file of a node that is down. From then on its disk counts as
-// damaged, and is replaced sooner or later.
-func (s *nemesis) rot() bool {
-	n := s.any(false)
-	if n == nil || n.replaced || !s.w.mayLose(n) || s.w.plan.replicas == 1 && oneIn(s.rng, 2) {
-		return false
-	}
-	name, off, ok := s.byteOf(n)
-	if !ok {
-		return false
-	}
-	bit := uint(s.rng.IntN(8))
-	n.disk.FlipBit(name, off, bit)
-	n.rotten = true
-	s.w.say("bit %d of byte %d of %s of n%d flips", bit, off, name, n.id)
-	return true
-}
-
-// byteOf draws a byte of a disk. In the log of a node it is one that a later record
-// vouches for: the last write before an end cannot be told from a torn one.
-func (s *nemesis) byteOf(n *node) (name string, off int64, ok bool) {
-	var names []string
-	for _, name := range n.disk.Names() {
-		if len(n.disk.Bytes(name)) > 0 && !strings.Contains(name, "wal/") {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return "", 0, false
-	}
-	name = names[s.rng.IntN(len(names))]
-	return name, s.rng.Int64N(int64(len(n.disk.Bytes(name)))), true
-}
-
 // replace loses the disk of a node, up or down.
 func (s *nemesis) replace() bool {
 	n := s.w.nodes[s.rng.IntN(len(s.w.nodes))]
@@ -328,6 +297,42 @@ func (w *world) mayLose(n *node) bool {
 		}
 	}
 	return w.plan.replicas == 1 || !n.replaced
+}
+
+// foreign starts the disk of a node that is down as that of another node, or of another
+// cluster. It must be refused, and nothing on it changed.
+func (s *nemesis) foreign() bool {
+	n := s.any(false)
+	if n == nil || n.rotten || n.disk.Bytes("FORMAT") == nil {
+		return false
+	}
+	p := &s.w.plan
+	replica, replicas, c := n.id, p.replicas, p.config
+	switch s.rng.IntN(3) {
+	case 0:
+		replicas += 1 + s.rng.IntN(3)
+	case 1:
+		replicas = max(replicas, 2)
+		replica = uint8((int(n.id) + 1) % replicas)
+	case 2:
+		c.Cluster.Name = "another"
+	}
+	before := n.disk.Clone()
+	image := n.disk.Clone()
+	e, err := engine.Open(image, engine.Options{
+		Config: c, Replica: replica, Replicas: replicas, Boot: n.boots + 1, Network: port{n}, Timing: p.timing, Clock: n,
+		Random: rand.New(rand.NewPCG(s.rng.Uint64(), 1)).Uint64, Tails: p.tails, SegmentFiles: p.files, UnsyncedGroups: p.unsynced,
+		Loop: func() engine.Loop { return &loop{node: n, dead: true} },
+		Fail: func(error) {}, Note: func(string, ...any) {},
+	})
+	switch {
+	case err == nil:
+		_ = e.Close()
+		s.w.fail("foreign", "the disk of n%d of %d starts as that of n%d of %d, cluster %s", n.id, p.replicas, replica, replicas, c.Cluster.Name)
+	case memdisk.Diff(before, image) != "":
+		s.w.fail("foreign", "the disk of n%d is refused as that of n%d of %d, and changed: %s", n.id, replica, replicas, memdisk.Diff(before, image))
+	}
+	return true
 }
 
 func (s *nemesis) cut() bool {

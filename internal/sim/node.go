@@ -63,8 +63,9 @@ type node struct {
 	doomed  ending
 
 	// What its disk may have lost: see world.mayLose.
-	rotten   bool // a bit of it has flipped
-	replaced bool // it is empty
+	rotten   bool                   // a bit of it has flipped
+	replaced bool                   // it is empty
+	had      map[vsr.GroupID]vsr.Op // what its logs had before the bit flipped
 	goals    []goal
 	// trusted is the end of the metadata's log when the node came out of its doubt about
 	// it: about groups that were made up to there it has doubts of its own.
@@ -157,6 +158,9 @@ func (n *node) start() {
 	n.engine = e
 	w.say("n%d starts, life %d", n.id, n.life)
 	w.checks.started(n)
+	if n.rotten {
+		w.checks.rottenStart(n)
+	}
 	for i, d := range e.Drivers() {
 		n.loops[i].begin(d)
 	}
@@ -246,7 +250,7 @@ func (n *node) met() bool {
 		return false
 	}
 	n.w.say("n%d %v in %v", n.id, n.doomed, n.tap.doom.hit)
-	n.w.cover.doomed(n.tap.doom.hit)
+	n.w.cover.doomed(n.tap.doom)
 	n.die(n.doomed)
 	n.w.nemesis.revive(n)
 	return true
@@ -262,7 +266,7 @@ func (n *node) crash(how ending) {
 				n.tap.dead, n.tap.doom = false, &doom{ops: ^memdisk.Op(0), left: 1 + rng.IntN(16), rng: rng}
 				_ = j.run()
 				if n.tap.dead {
-					n.w.cover.doomed(n.tap.doom.hit)
+					n.w.cover.doomed(n.tap.doom)
 				}
 			}
 		}

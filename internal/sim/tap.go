@@ -27,6 +27,8 @@ type doom struct {
 	left int    // matching calls until then
 	rng  *rand.Rand
 	hit  memdisk.Call
+
+	ambush string // after what it was set; "" if it was not
 }
 
 // call takes note of a call and decides whether it happens.
@@ -35,6 +37,9 @@ func (t *tap) call(op memdisk.Op, name string, content uint32) error {
 		return memdisk.ErrCrashed
 	}
 	t.w.mark(markDisk, uint64(t.node), uint64(op), markText(name), uint64(content))
+	if was := t.last; was.Op != 0 {
+		t.w.nemesis.lurk(t, was.Op, was.Name)
+	}
 	t.last = memdisk.Call{Op: op, Name: name}
 	if d := t.doom; d != nil && d.ops&op != 0 && strings.Contains(name, d.part) {
 		if d.left--; d.left <= 0 {
@@ -140,7 +145,18 @@ func (f tapFile) WritevAt(bufs [][]byte, off int64) error {
 		}
 		return err
 	}
-	return f.File.WritevAt(bufs, off)
+	err := f.File.WritevAt(bufs, off)
+	if err == nil {
+		f.t.w.nemesis.stray(f.t, f.Name(), off, sizeOf(bufs))
+	}
+	return err
+}
+
+func sizeOf(bufs [][]byte) (n int) {
+	for _, b := range bufs {
+		n += len(b)
+	}
+	return n
 }
 
 // tear does a part of the write at which the node dies.
