@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"container/list"
 	"fmt"
 	"slices"
@@ -72,6 +73,7 @@ type Data struct {
 	log    *wal.Log
 	feed   feeder
 	groups map[vsr.GroupID]*dataGroup
+	sorted []*dataGroup // the same, by number
 	// active are the groups with input since the last turn: an idle group costs
 	// nothing, however many there are.
 	active  []*dataGroup
@@ -515,6 +517,8 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 	}
 	g.gone = true
 	delete(d.groups, id)
+	at, _ := d.place(id)
+	d.sorted = slices.Delete(d.sorted, at, at+1)
 	d.refuseQueue(g, galgo.CodeResourceNotFound)
 	g.group.abandon(galgo.CodeResourceNotFound)
 	g.settlePurges(true)
@@ -547,7 +551,14 @@ func (d *Data) add(s GroupSpec, machine *partition.Machine, c groupCheckpoint) *
 	g.courier = d.newCourier(g)
 	g.group.transfer = g.courier.do
 	d.groups[s.ID] = g
+	at, _ := d.place(s.ID)
+	d.sorted = slices.Insert(d.sorted, at, g)
 	return g
+}
+
+// place is where a group is in the order of their numbers, or would be.
+func (d *Data) place(id vsr.GroupID) (at int, there bool) {
+	return slices.BinarySearchFunc(d.sorted, id, func(g *dataGroup, id vsr.GroupID) int { return cmp.Compare(g.spec.ID, id) })
 }
 
 // core makes the consensus of a group from what its log held; nil for a group that this
@@ -588,11 +599,10 @@ func (d *Data) Stats(id vsr.GroupID) *partition.Stats {
 
 // Groups lists the groups of the shard in order.
 func (d *Data) Groups() []vsr.GroupID {
-	ids := make([]vsr.GroupID, 0, len(d.groups))
-	for id := range d.groups {
-		ids = append(ids, id)
+	ids := make([]vsr.GroupID, len(d.sorted))
+	for i, g := range d.sorted {
+		ids[i] = g.spec.ID
 	}
-	slices.Sort(ids)
 	return ids
 }
 
@@ -605,9 +615,16 @@ func (d *Data) Tick() {
 		return
 	}
 	d.later.tick()
-	for _, id := range d.Groups() {
-		d.groups[id].group.tick()
+	for _, g := range d.sorted {
+		if g.group.tick(); g.waits() {
+			d.activate(g)
+		}
 	}
+}
+
+// waits: there is something to do as soon as the group has a primary, or has one no more.
+func (g *dataGroup) waits() bool {
+	return len(g.queue) > 0 || g.spec.PurgeGeneration > g.machine.Generation()
 }
 
 // Ticking reports whether the driver waits for time to pass.

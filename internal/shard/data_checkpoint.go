@@ -64,8 +64,8 @@ func (d *Data) Checkpoint(done func(error)) {
 		return
 	}
 	k.running, k.err, k.began, k.wanted = true, nil, k.bytes, false
-	for _, id := range d.Groups() {
-		if g := d.groups[id]; g.synced.head.Op < g.head.Op && !g.taking.installing {
+	for _, g := range d.sorted {
+		if g.synced.head.Op < g.head.Op && !g.taking.installing {
 			k.todo = append(k.todo, g)
 		}
 	}
@@ -144,12 +144,11 @@ func (d *Data) writeTable() {
 	k.writing = true
 	number := k.number + 1
 	rows := make([]tableRow, 0, len(d.groups))
-	for _, id := range d.Groups() {
-		g := d.groups[id]
+	for _, g := range d.sorted {
 		if g.synced.head.Op == 0 {
 			continue
 		}
-		rows = append(rows, tableRow{id: id, incarnation: g.spec.Incarnation, groupCheckpoint: g.synced})
+		rows = append(rows, tableRow{id: g.spec.ID, incarnation: g.spec.Incarnation, groupCheckpoint: g.synced})
 	}
 	var sum snapshot.Sum
 	d.cfg.Executor.Go(LaneCheckpoint, func() (err error) {
@@ -220,8 +219,8 @@ func (d *Data) checkpointDone(err error) {
 
 // wakeTaking has those go on that waited for the checkpoint to end.
 func (d *Data) wakeTaking() {
-	for _, id := range d.Groups() {
-		if g := d.groups[id]; g.taking.ready {
+	for _, g := range d.sorted {
+		if g.taking.ready {
 			d.activate(g)
 		}
 	}

@@ -98,10 +98,12 @@ func (g *group[R]) step(m vsr.Message) {
 	}
 }
 
-// tick passes one unit of time.
+// tick passes one unit of time. Most often nothing comes of it.
 func (g *group[R]) tick() {
-	if !g.unborn {
-		g.core.Tick()
+	if g.unborn {
+		return
+	}
+	if g.core.Tick(); g.core.Due() {
 		g.touch()
 	}
 }

@@ -46,8 +46,7 @@ func (d *Data) Deliver(msg vsr.Message) {
 
 // LinkDown says that the connection to a replica broke.
 func (d *Data) LinkDown(replica uint8) {
-	for _, id := range d.Groups() {
-		g := d.groups[id]
+	for _, g := range d.sorted {
 		g.group.core.LinkDown(replica)
 		g.group.touch()
 	}

@@ -27,11 +27,9 @@ func (m *Metadata) Status() Status { return statusOf(vsr.MetadataGroup, 0, m.gro
 
 // Statuses describes the groups that are served, in order. Call it on the loop.
 func (d *Data) Statuses() []Status {
-	ids := d.Groups()
-	all := make([]Status, len(ids))
-	for i, id := range ids {
-		g := d.groups[id]
-		all[i] = statusOf(id, g.spec.Incarnation, g.group.core)
+	all := make([]Status, len(d.sorted))
+	for i, g := range d.sorted {
+		all[i] = statusOf(g.spec.ID, g.spec.Incarnation, g.group.core)
 	}
 	return all
 }

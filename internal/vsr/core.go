@@ -246,6 +246,11 @@ func (r *Recovered) check(g GroupID) {
 	}
 }
 
+// Due reports whether Ready has work to hand out.
+func (c *Core) Due() bool {
+	return c.acking || c.needsPersist() && !c.persisting || !c.out.Empty()
+}
+
 // Ready returns the work that is due and forgets it: it is handed out once.
 func (c *Core) Ready() Ready {
 	c.assert()
