@@ -144,7 +144,11 @@ func (c *Cluster) must(i uint8, err error) {
 func (c *Cluster) perform(i uint8) {
 	r := c.replicas[i]
 	for r.core != nil {
+		due := r.core.Due()
 		ready := r.core.Ready()
+		if !due && !ready.Empty() {
+			panic(fmt.Sprintf("replica %d has work that it does not say is due", r.id))
+		}
 		c.checks.sees(c, r)
 		if ready.Empty() {
 			return
