@@ -6,6 +6,7 @@ import (
 
 	"galgo"
 	"galgo/internal/engine"
+	"galgo/internal/metadata"
 )
 
 // workPlan is what clients do, and how.
@@ -60,7 +61,7 @@ func drawWork(rng *rand.Rand) workPlan {
 		workSend: 20 + rng.IntN(40), workSendNumbered: 20 + rng.IntN(60), workPoll: 10 + rng.IntN(40), workStore: rng.IntN(20),
 		workDelete: rng.IntN(4), workOffset: rng.IntN(15), workCreate: 6 + rng.IntN(8), workRemove: rng.IntN(4), workGrow: rng.IntN(4),
 		workShrink: rng.IntN(3), workPurge: rng.IntN(4), workRename: rng.IntN(3), workGroup: rng.IntN(5),
-		workLogin: rng.IntN(4), workLogout: rng.IntN(2), workUser: 2 + rng.IntN(4), workSweep: rng.IntN(2),
+		workLogin: rng.IntN(4), workLogout: rng.IntN(2), workUser: 3 + rng.IntN(3), workSweep: rng.IntN(2),
 	}
 	return p
 }
@@ -86,6 +87,7 @@ type client struct {
 	sending []*sendRecord
 	open    int // of everything that is under way
 	guest   bool
+	actor   metadata.Actor // as whom it has signed in
 }
 
 func newCrowd(w *world) *crowd {

@@ -24,7 +24,7 @@ type model struct {
 
 	metadata *metadata.Machine
 	results  []metadataResult // by op - 1
-	tokens   uint32           // of root, after the last of them
+	users    userLedger
 }
 
 // groupModel is the log of one group, and what follows from it.
@@ -92,7 +92,7 @@ type metadataResult struct {
 }
 
 func newModel(w *world) *model {
-	return &model{w: w, groups: map[vsr.GroupID]*groupModel{}, metadata: metadata.New()}
+	return &model{w: w, groups: map[vsr.GroupID]*groupModel{}, metadata: metadata.New(), users: newUserLedger()}
 }
 
 func (m *model) group(id vsr.GroupID) *groupModel {
@@ -163,11 +163,12 @@ func (m *model) learn(g *groupModel, p *vsr.Prepare) {
 
 func (m *model) learnMetadata(p *vsr.Prepare) {
 	m.w.cover.MetadataApplied++
+	before := m.metadata.View()
 	out := m.metadata.Apply(metadata.Input{
 		Op: uint64(p.Op), Timestamp: p.Timestamp, Operation: wire.Operation(p.Operation), Client: p.Client,
 		Session: p.Session, Request: p.Request, RequestSum: p.RequestSum, User: p.User, Body: p.Body,
 	})
-	m.countUsers(wire.Operation(p.Operation), &out)
+	m.learnUsers(p, before, &out)
 	m.results = append(m.results, metadataResult{p.Client, p.Request, wire.Operation(p.Operation), m.w.now, out, hashOf(m.metadata.View())})
 }
 

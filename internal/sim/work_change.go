@@ -213,7 +213,7 @@ func (r *changeRecord) replied(reply edge.MetadataReply) {
 		}
 	}
 	if c.guest {
-		r.guestIn(code)
+		r.guestIn(reply.Op, code)
 		r.over()
 		return
 	}

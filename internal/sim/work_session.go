@@ -30,7 +30,7 @@ func (c *client) tryBootstrap() {
 		return
 	}
 	body, err := metadata.Bootstrap{
-		Username: "root", PasswordHash: "x", Settings: metadata.Settings{ClientsMax: uint32(c.w.plan.config.Metadata.ClientsTableMax), TokensMax: metadata.TokensDefault},
+		Username: rootName, PasswordHash: "x", Settings: metadata.Settings{ClientsMax: uint32(c.w.plan.config.Metadata.ClientsTableMax), TokensMax: metadata.TokensDefault},
 	}.Encode()
 	if err != nil {
 		panic(err)
@@ -63,26 +63,28 @@ func (c *client) register(then func()) {
 		c.detach()
 	}
 	n, rooted := c.node, false
-	user, by, ok := c.identity()
+	who, by, ok := c.identity()
 	if !ok {
 		c.session = session{request: c.session.request}
 		then()
 		return
 	}
 	try(c, "register", func(e *engine.Engine, done func(edge.MetadataReply)) {
-		e.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: c.id, User: user, Body: by.Append(nil)}, func(r edge.MetadataReply) {
+		e.Metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: c.id, User: who.User, Body: by.Append(nil)}, func(r edge.MetadataReply) {
 			rooted = e.View().Bootstrapped()
 			done(r)
 		})
 	}, func(r edge.MetadataReply, f fate) {
 		if f == answered && r.Outcome == edge.OutcomeReply {
+			c.actor = who
 			c.registered(r)
 			then()
 			return
 		}
 		// A primary whose own disk is behind has not applied yet what others have.
-		// A guest's user may be gone, or another by now.
-		if f == answered && r.Outcome != edge.OutcomeResult && rooted && !c.guest {
+		// A guest's user may be gone, or another by now; and a password may be a former one.
+		holds := by.Op == c.w.model.users.password[who.User]
+		if f == answered && r.Outcome != edge.OutcomeResult && rooted && holds && !c.guest {
 			c.w.fail("sessions", "%v may not sign in at node %d: %+v", c, n.id, r)
 			return
 		}

@@ -1,14 +1,19 @@
 package sim
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"galgo"
 	"galgo/internal/edge"
 	"galgo/internal/engine"
 	"galgo/internal/metadata"
+	"galgo/internal/vsr"
 	"galgo/internal/wire"
 )
+
+// rootName is the user that all others sign in as.
+const rootName = "root"
 
 // guestName is the user that guests sign in as. It has no rights: whatever one of them
 // asks for has to be refused. It is made and deleted like any other.
@@ -29,6 +34,9 @@ func (c *client) drawUser(in changeInput) (changeInput, wire.Operation, []byte) 
 		return in, wire.OperationCreateUser, metadata.NewUser{Username: name, PasswordHash: "x", Active: true}.Append(nil)
 	case 4:
 		in.kind = unjudged
+		if oneIn(c.rng, 2) {
+			name = rootName
+		}
 		u, _ := c.w.model.metadata.View().User(galgo.NamedID(name))
 		n := metadata.NewPassword{User: galgo.NamedID(name), PasswordHash: "y"}
 		if u != nil {
@@ -77,46 +85,91 @@ func (c *client) sweep() {
 }
 
 // identity is who the client signs in as, and by what; false while there is no such
-// user.
-func (c *client) identity() (user uint32, by metadata.Credential, ok bool) {
+// user. Now and then it is by the password before the last, which must be refused.
+func (c *client) identity() (who metadata.Actor, by metadata.Credential, ok bool) {
 	id := galgo.NumericID(metadata.RootUser)
 	if c.guest {
 		id = galgo.NamedID(guestName)
 	}
 	u, ok := c.w.model.metadata.View().User(id)
 	if !ok {
-		return 0, by, false
+		return who, by, false
 	}
-	return u.ID, metadata.PasswordOf(u), true
+	by = metadata.PasswordOf(u)
+	if former := c.w.model.users.former[u.ID]; former != 0 && oneIn(c.rng, 4) {
+		by.Op = former
+	}
+	return u.Actor(), by, true
 }
 
-// guestIn holds what a guest is answered against the log: nothing is allowed, but for
-// its own tokens.
-func (r *changeRecord) guestIn(code galgo.Code) {
+// guestIn holds what a guest is answered against what it may do: nothing, but for its own
+// tokens and password, and nothing at all when its user is gone.
+func (r *changeRecord) guestIn(op uint64, code galgo.Code) {
 	w := r.client.w
+	own := r.op == wire.OperationCreateToken || r.op == wire.OperationDeleteToken || r.op == wire.OperationChangePassword
+	if gone, ok := w.model.users.gone[r.client.actor.Born]; ok && gone < op {
+		w.fail("rights", "%v was answered request %d, op %d, although op %d deleted its user", r.client, r.request, op, gone)
+	}
 	switch {
-	case r.op == wire.OperationCreateToken || r.op == wire.OperationDeleteToken:
-	case r.op == wire.OperationChangePassword: // its own
-	case code == galgo.CodeOK:
+	case code == galgo.CodeOK && !own:
 		w.fail("rights", "%v, a user without rights, was allowed request %d: %v of %s", r.client, r.request, r.input.kind, r.input.stream)
 	case code == galgo.CodeUnauthorized:
 		w.cover.Denied++
 	}
 }
 
-// countUsers counts what became of users and tokens.
-func (m *model) countUsers(op wire.Operation, out *metadata.Output) {
-	done := out.Verdict.Kind == metadata.VerdictNew && len(out.Body) == 4 // a success that tells nothing
-	cover, before := &m.w.cover, m.tokens
-	if root, ok := m.metadata.View().User(galgo.NumericID(metadata.RootUser)); ok {
-		m.tokens = root.Tokens
-	}
-	switch {
-	case op == metadata.OperationSweepTokens:
-		cover.TokensSwept += int(before - m.tokens)
-	case op == wire.OperationDeleteUser && done && len(out.Ended) > 0:
-		cover.UsersGone++
-	case op == wire.OperationCreateToken && done:
+// userLedger follows what the log says of users, by code that shares nothing with the
+// machine but the answers.
+type userLedger struct {
+	password map[uint32]uint64 // the op that set it, by user
+	former   map[uint32]uint64 // the one before
+	born     map[uint32]uint64
+	gone     map[uint64]uint64 // the op that deleted a user, by that which made it
+	tokens   uint32            // of root, after the last op
+}
+
+func newUserLedger() userLedger {
+	return userLedger{password: map[uint32]uint64{}, former: map[uint32]uint64{}, born: map[uint32]uint64{}, gone: map[uint64]uint64{}}
+}
+
+// learnUsers takes note of an op that was just applied to the model. before is what the
+// metadata was.
+func (m *model) learnUsers(p *vsr.Prepare, before *metadata.View, out *metadata.Output) {
+	l, cover, op := &m.users, &m.w.cover, uint64(p.Op)
+	code, payload, err := wire.SplitResult(out.Body)
+	done := err == nil && code == galgo.CodeOK && out.Verdict.Kind == metadata.VerdictNew
+	root, _ := m.metadata.View().User(galgo.NumericID(metadata.RootUser))
+	switch operation := wire.Operation(p.Operation); {
+	case operation == wire.OperationRegister && out.Login == metadata.LoginAccepted:
+		by, err := metadata.DecodeCredential(p.Body)
+		if err != nil || by.Op != l.password[p.User] {
+			m.w.fail("rights", "op %d signs user %d in by the password of op %d, %v; that of op %d holds", op, p.User, by.Op, err, l.password[p.User])
+		}
+	case !done:
+	case operation == metadata.OperationBootstrap:
+		l.password[metadata.RootUser], l.born[metadata.RootUser] = op, op
+	case operation == wire.OperationCreateUser:
+		id := binary.LittleEndian.Uint32(payload)
+		l.password[id], l.born[id] = op, op
+	case operation == wire.OperationChangePassword:
+		if n, err := metadata.DecodeNewPassword(p.Body); err == nil {
+			u, _ := before.User(n.User)
+			l.former[u.ID], l.password[u.ID] = l.password[u.ID], op
+		}
+	case operation == wire.OperationDeleteUser:
+		if n, err := wire.DecodeUserRequest(p.Body); err == nil {
+			u, _ := before.User(n.User)
+			l.gone[l.born[u.ID]] = op
+			delete(l.password, u.ID)
+			delete(l.former, u.ID)
+			cover.UsersGone++
+		}
+	case operation == wire.OperationCreateToken:
 		cover.TokensMade++
+	case operation == metadata.OperationSweepTokens:
+		cover.TokensSwept += int(l.tokens - root.Tokens)
+	}
+	if root != nil {
+		l.tokens = root.Tokens
 	}
 }
