@@ -1,8 +1,8 @@
 // Package auth hashes passwords and checks them: argon2id in the PHC string
-// form, computed in bounded number because each computation takes memory.
+// form, computed in bounded number because each computation takes memory. It
+// makes access tokens and hashes them too.
 //
-// Only hashes leave this package: plain passwords are never kept, logged or put
-// into an error.
+// Plain passwords are never kept, logged or put into an error, nor are tokens.
 package auth
 
 import (

@@ -244,6 +244,9 @@ func (s *state) decodeClients(b []byte) error {
 		if c.LatestCommit > s.applied {
 			r.fail(ErrCorrupt, "client %s committed op %d, and the state ends at %d", c.ID, c.LatestCommit, s.applied)
 		}
+		if !s.users.has(c.User) {
+			r.fail(ErrCorrupt, "client %s is of user %d, who is not there", c.ID, c.User)
+		}
 		if r.err != nil {
 			return r.err
 		}

@@ -175,6 +175,7 @@ func TestClientTableRefusals(t *testing.T) { // T-07, T-25
 		{"epoch zero", func(c *Client) { c.Epoch = 0 }, ErrCorrupt},
 		{"epoch above the last commit", func(c *Client) { c.Epoch = 99 }, ErrCorrupt},
 		{"commit above the state", func(c *Client) { c.LatestCommit = 99; c.Replies[4].Op = 99 }, ErrCorrupt},
+		{"user who is not there", func(c *Client) { c.User = 9 }, ErrCorrupt},
 		{"no reply", func(c *Client) { c.Replies = nil }, ErrReply},
 		{"six replies", func(c *Client) { c.Replies = append(c.Replies, c.Replies[0]) }, ErrReply},
 		{"ops not sorted", func(c *Client) { c.Replies[0].Op = 50 }, ErrReply},
