@@ -46,7 +46,7 @@ func (g *globals) connectFlags(fs *flagSet) {
 
 // otherEnv names the variables that this package reads, so that the configuration
 // of the server does not take them for its own.
-var otherEnv = []string{"GALGO_ADDRESS", "GALGO_USERNAME", "GALGO_PASSWORD", "GALGO_TOKEN"}
+var otherEnv = []string{"GALGO_HOME", "GALGO_ADDRESS", "GALGO_USERNAME", "GALGO_PASSWORD", "GALGO_TOKEN"}
 
 func orElse(s, otherwise string) string {
 	if s == "" {
@@ -65,9 +65,14 @@ func (g *globals) check() error {
 	return nil
 }
 
-// serverAddress is where the server is: flag, variable, default.
+// serverAddress is where the server is: flag, context, variable, default.
 func (e *env) serverAddress() string {
-	return orElse(e.globals.address, orElse(e.getenv("GALGO_ADDRESS"), defaultAddress))
+	address := e.globals.address
+	if address == "" {
+		p, _ := e.profile() // login says what is wrong with it
+		address = p.context().Address
+	}
+	return orElse(address, orElse(e.getenv("GALGO_ADDRESS"), defaultAddress))
 }
 
 // connect dials the server and signs in.
@@ -92,7 +97,15 @@ func (e *env) dial(ctx context.Context, opts ...client.Option) (*client.Client, 
 
 // with runs a command against a server, within the timeout.
 func (e *env) with(ctx context.Context, do func(context.Context, *client.Client) error) (err error) {
-	c, err := e.connect(ctx)
+	login, err := e.login()
+	if err != nil {
+		return err
+	}
+	return e.withLogin(ctx, login, do)
+}
+
+func (e *env) withLogin(ctx context.Context, login client.Option, do func(context.Context, *client.Client) error) (err error) {
+	c, err := e.dial(ctx, login)
 	if err != nil {
 		return err
 	}
@@ -102,16 +115,30 @@ func (e *env) with(ctx context.Context, do func(context.Context, *client.Client)
 	return do(ctx, c)
 }
 
-// login finds out as whom to sign in: token, then user name and password, each from
-// the flags before the environment; at last the defaults, on this machine only.
+// login finds out as whom to sign in: by the flags, the login that is remembered, the
+// context in use, the environment; at last by the defaults, on this machine only. Each
+// may have a token, or a user name and a password.
 func (e *env) login() (client.Option, error) {
 	g := &e.globals
-	username := orElse(g.username, orElse(e.getenv("GALGO_USERNAME"), e.getenv("IGGY_USERNAME")))
-	password := orElse(g.password, orElse(e.getenv("GALGO_PASSWORD"), e.getenv("IGGY_PASSWORD")))
-	token := g.token
-	if token == "" && g.username == "" {
-		token = e.getenv("GALGO_TOKEN")
+	p, err := e.profile()
+	if err != nil {
+		return nil, err
 	}
+	username, password, token := g.username, g.password, g.token
+	if username == "" && token == "" {
+		if session := p.Sessions[e.serverAddress()]; !e.anew && session.holds(time.Now()) {
+			return client.WithToken(session.Token), nil
+		}
+		c := p.context()
+		if g.address != "" && g.address != c.Address {
+			c = profileContext{} // its secrets are for its server
+		}
+		username, token, password = c.Username, c.Token, orElse(password, c.Password)
+	}
+	if username == "" && token == "" {
+		username, token = orElse(e.getenv("GALGO_USERNAME"), e.getenv("IGGY_USERNAME")), e.getenv("GALGO_TOKEN")
+	}
+	password = orElse(password, orElse(e.getenv("GALGO_PASSWORD"), e.getenv("IGGY_PASSWORD")))
 	switch {
 	case token != "" && g.username != "":
 		return nil, usagef("--token and --username exclude each other")
@@ -122,7 +149,6 @@ func (e *env) login() (client.Option, error) {
 	case username == "":
 		return nil, usagef("no user name: give --username, or set GALGO_USERNAME")
 	case password == "":
-		var err error
 		if password, err = e.askPassword(username); err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 denied,
 			serverCommand(), configCommand(),
 			pingCommand(), meCommand(), statsCommand(), clientCommand(), clusterCommand(), optionsCommand(),
 			streamCommand(), topicCommand(), partitionCommand(), segmentCommand(), messageCommand(), offsetCommand(),
-			userCommand(), tokenCommand(),
+			userCommand(), tokenCommand(), loginCommand(), logoutCommand(), sessionCommand(), contextCommand(),
 			benchCommand(), simCommand(), inspectCommand(), versionCommand(),
 		},
 	}

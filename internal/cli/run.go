@@ -55,6 +55,9 @@ func Run(ctx context.Context, p Program) int {
 type env struct {
 	program Program
 	globals globals
+	// anew has the command sign in as somebody says, and not by a login that is
+	// remembered.
+	anew bool
 }
 
 // getenv is the value of a variable, the last one if it is there twice.
