@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"galgo"
+	"galgo/internal/transport"
 	"galgo/internal/wire"
 )
 
@@ -20,7 +21,7 @@ func overTCP(b *testing.B, r *edgeRig) *peer {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var served sync.WaitGroup
-	served.Go(func() { r.server.Serve(ctx, listener) })
+	served.Go(func() { r.server.Serve(ctx, transport.ListenTCP(listener, nil)) })
 	b.Cleanup(served.Wait)
 	b.Cleanup(cancel)
 	socket, err := net.Dial("tcp", listener.Addr().String())

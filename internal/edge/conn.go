@@ -12,6 +12,7 @@ import (
 
 	"galgo"
 	"galgo/internal/metadata"
+	"galgo/internal/transport"
 	"galgo/internal/wire"
 )
 
@@ -22,7 +23,7 @@ type conn struct {
 	server   *Server
 	detacher *detacher
 	id       uint32 // transport id: what lists of clients show
-	socket   net.Conn
+	socket   transport.Conn
 	address  string // of the peer
 	source   source
 	in       *bufio.Reader
@@ -66,19 +67,17 @@ var (
 	errStopped     = errors.New("edge: server stops")
 )
 
-func newConn(s *Server, id uint32, socket net.Conn, detacher *detacher, fail context.CancelFunc) *conn {
+func newConn(s *Server, id uint32, socket transport.Conn, detacher *detacher, fail context.CancelFunc) *conn {
 	c := &conn{
 		server:   s,
 		detacher: detacher,
 		id:       id,
 		socket:   socket,
+		address:  addressOf(socket),
 		in:       bufio.NewReaderSize(socket, readBufferSize),
 		freed:    make(chan struct{}, 1),
 	}
-	if addr := socket.RemoteAddr(); addr != nil {
-		c.address = addr.String()
-		c.source = sourceOf(c.address)
-	}
+	c.source = sourceOf(c.address)
 	c.sends = newSends(c)
 	c.out = newOutbox(socket, s.options.WriteTimeout, fail, c.notify)
 	return c
@@ -134,23 +133,42 @@ func (c *conn) waitUntil(ctx context.Context, holds func() bool) bool {
 // stream between two frames.
 func (c *conn) read(ctx context.Context) error {
 	for {
-		if err := c.readHeader(); err != nil {
+		err := c.readFrame(ctx)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil, err == io.EOF, !c.socket.Drop():
 			return err
-		}
-		if err := wire.CheckFrame(c.header[:], c.server.options.FrameMax); err != nil {
-			return err
-		}
-		if err := c.readRequest(ctx); err != nil {
-			return err
+		default:
+			c.server.events.dropped(c, err.Error())
+			c.in.Reset(c.socket)
 		}
 	}
 }
 
-// readHeader waits for the next frame; a connection may be quiet for ever.
+func (c *conn) readFrame(ctx context.Context) error {
+	if err := c.readHeader(); err != nil {
+		return err
+	}
+	if err := wire.CheckFrame(c.header[:], c.server.options.FrameMax); err != nil {
+		return err
+	}
+	return c.readRequest(ctx)
+}
+
+// readHeader waits for the next frame; a connection may be quiet for ever, but not
+// within a header.
 func (c *conn) readHeader() error {
 	c.flushBeforeReading(wire.HeaderSize)
-	_, err := io.ReadFull(c.in, c.header[:])
-	return err
+	if _, err := c.in.Peek(1); err != nil {
+		return err
+	}
+	return c.fill(c.header[:], wire.HeaderSize)
+}
+
+// drop tells that a request gets no answer.
+func (c *conn) drop(why string) {
+	c.server.events.dropped(c, why)
+	c.socket.Drop()
 }
 
 // flushBeforeReading lets answers leave before the reader waits for more. While
@@ -166,8 +184,9 @@ func (c *conn) readRequest(ctx context.Context) error {
 	size := int64(wire.FrameSize(c.header[:])) - wire.HeaderSize
 	r, why := c.triage()
 	if why != "" {
-		c.server.events.dropped(c, why)
-		return c.discard(size)
+		err := c.discard(size)
+		c.drop(why)
+		return err
 	}
 	c.spoke.Store(true)
 	if r.session == nil && (r.Operation != wire.OperationRegister || size > unboundFrameMax) {

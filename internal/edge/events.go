@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"galgo/internal/transport"
 	"galgo/internal/wire"
 )
 
@@ -83,12 +84,20 @@ func (e *events) closed(c *conn, err error) {
 	e.log.LogAttrs(context.Background(), slog.LevelDebug, "connection ended", append(c.attrs(), slog.String("reason", err.Error()))...)
 }
 
-func (e *events) refused(socket net.Conn, limit int) {
-	address := ""
-	if a := socket.RemoteAddr(); a != nil {
-		address = a.String()
+func (e *events) refused(peer transport.Incoming, limit int) {
+	e.fault("connection refused: as many are open as may be", slog.String("address", addressOf(peer)), slog.Int("limit", limit))
+}
+
+func (e *events) notOpened(peer transport.Incoming, err error) {
+	e.fault("connection not opened: the handshake did not come to its end", slog.String("address", addressOf(peer)), slog.String("reason", err.Error()))
+}
+
+// addressOf is the address of a peer, empty if it has none.
+func addressOf(peer interface{ RemoteAddr() net.Addr }) string {
+	if a := peer.RemoteAddr(); a != nil {
+		return a.String()
 	}
-	e.fault("connection refused: as many are open as may be", slog.String("address", address), slog.Int("limit", limit))
+	return ""
 }
 
 func (e *events) acceptFailed(err error, pause time.Duration) {

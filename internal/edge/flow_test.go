@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"galgo"
+	"galgo/internal/transport"
 	"galgo/internal/wire"
 )
 
@@ -277,7 +278,7 @@ func TestAnswersAfterTheClientHasFinished(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := r.server.Serve(ctx, listener); err != nil {
+		if err := r.server.Serve(ctx, transport.ListenTCP(listener, nil)); err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})
@@ -316,7 +317,7 @@ func TestPollOverTCP(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var served sync.WaitGroup
-	served.Go(func() { r.server.Serve(ctx, listener) })
+	served.Go(func() { r.server.Serve(ctx, transport.ListenTCP(listener, nil)) })
 	defer served.Wait()
 	defer cancel()
 	socket, err := net.Dial("tcp", listener.Addr().String())
@@ -396,7 +397,7 @@ func TestAcceptErrors(t *testing.T) {
 		l := &flakyListener{newPipeListener(), []error{passing, passing, syscall.ECONNABORTED}}
 		served := make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { served <- r.server.Serve(ctx, l) }()
+		go func() { served <- r.server.Serve(ctx, transport.ListenTCP(l, nil)) }()
 		server, client := net.Pipe()
 		l.conns <- server
 		p := r.peerOver(client)
@@ -406,7 +407,7 @@ func TestAcceptErrors(t *testing.T) {
 			t.Errorf("serve: %v", err)
 		}
 		broken := errors.New("listener is broken")
-		if err := r.server.Serve(t.Context(), &flakyListener{newPipeListener(), []error{broken}}); !errors.Is(err, broken) {
+		if err := r.server.Serve(t.Context(), transport.ListenTCP(&flakyListener{newPipeListener(), []error{broken}}, nil)); !errors.Is(err, broken) {
 			t.Errorf("serve on a broken listener: %v", err)
 		}
 	})

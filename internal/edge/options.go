@@ -21,6 +21,8 @@ const (
 	DefaultFrameTimeout    = 30 * time.Second
 	DefaultWriteTimeout    = 30 * time.Second
 	DefaultStopGrace       = 2 * time.Second
+
+	DefaultHandshakeTimeout = 10 * time.Second
 )
 
 // Fixed bounds of the edge.
@@ -93,6 +95,9 @@ type Options struct {
 	// arrive, and answers to be taken, beyond what 1 MiB/s needs. 0: 30 s.
 	FrameTimeout time.Duration
 	WriteTimeout time.Duration
+	// HandshakeTimeout is how long a peer may take for what its transport begins with,
+	// as TLS or the upgrade to WebSocket. 0: 10 s.
+	HandshakeTimeout time.Duration
 	// StopGrace is how long a stopping server waits until the node knows of the
 	// sessions whose connections it closed. 0: 2 s.
 	StopGrace time.Duration
@@ -115,6 +120,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.FrameTimeout, DefaultFrameTimeout)
 	setDefault(&o.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&o.StopGrace, DefaultStopGrace)
+	setDefault(&o.HandshakeTimeout, DefaultHandshakeTimeout)
 	return o
 }
 
@@ -145,6 +151,7 @@ func (o Options) Validate() error {
 	check(o.ReplyTimeout > 0, "ReplyTimeout is %v, want above 0", o.ReplyTimeout)
 	check(o.FrameTimeout > 0, "FrameTimeout is %v, want above 0", o.FrameTimeout)
 	check(o.WriteTimeout > 0, "WriteTimeout is %v, want above 0", o.WriteTimeout)
+	check(o.HandshakeTimeout > 0, "HandshakeTimeout is %v, want above 0", o.HandshakeTimeout)
 	check(o.StopGrace > 0, "StopGrace is %v, want above 0", o.StopGrace)
 	return errors.Join(errs...)
 }

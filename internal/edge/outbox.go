@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"galgo/internal/transport"
 )
 
 // arenaKept bounds the memory that an idle connection keeps for its next answers.
@@ -18,7 +20,7 @@ const arenaKept = 64 << 10
 // the reader has an answer for it pushes and flushes itself, which saves waking
 // the writer.
 type outbox struct {
-	conn    net.Conn
+	conn    transport.Conn
 	timeout time.Duration
 	fail    context.CancelFunc // ends the connection
 	changed func()             // called when queued bytes have left
@@ -52,7 +54,7 @@ type piece struct {
 	outside  []byte
 }
 
-func newOutbox(conn net.Conn, timeout time.Duration, fail context.CancelFunc, changed func()) *outbox {
+func newOutbox(conn transport.Conn, timeout time.Duration, fail context.CancelFunc, changed func()) *outbox {
 	return &outbox{conn: conn, timeout: timeout, fail: fail, changed: changed, wake: make(chan struct{}, 1)}
 }
 
@@ -161,9 +163,9 @@ func (o *outbox) write(b *batch) error {
 	if err := o.conn.SetWriteDeadline(time.Now().Add(allowance(o.timeout, int64(b.bytes)))); err != nil {
 		return err
 	}
-	// WriteTo consumes the slice header it is called on, so the vector keeps its own.
+	// The write consumes the slice header it is given, so the vector keeps its own.
 	o.buffers = o.vector
-	_, err := o.buffers.WriteTo(o.conn)
+	err := o.conn.WriteFrames(&o.buffers)
 	clear(o.vector)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"galgo"
 	"galgo/internal/auth"
+	"galgo/internal/transport"
 	"galgo/internal/wire"
 )
 
@@ -72,7 +73,7 @@ func newRig(t testing.TB, change ...func(*Options)) *edgeRig {
 	r.server = New(o, r.node)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- r.server.Serve(ctx, r.listener) }()
+	go func() { served <- r.server.Serve(ctx, transport.ListenTCP(r.listener, nil)) }()
 	var once sync.Once
 	r.stop = func() {
 		once.Do(func() {

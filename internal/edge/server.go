@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"galgo/internal/transport"
 )
 
 // Server serves clients of one node, over any number of listeners.
@@ -47,36 +48,37 @@ func New(options Options, backend Backend) *Server {
 // returns when all that it started has stopped: connections are closed, and their
 // sessions reported to the node as detached. It closes the listener. The error is
 // nil when the context ended.
-func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+func (s *Server) Serve(ctx context.Context, listener transport.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	closed := context.AfterFunc(ctx, func() { listener.Close() })
-	defer closed()
+	stopped := context.AfterFunc(ctx, func() { listener.Stop() })
+	defer stopped()
 
 	detacher := newDetacher(s.backend, s.events)
 	var detaching, connections sync.WaitGroup
 	detaching.Go(detacher.run)
-	err := s.accept(ctx, listener, func(socket net.Conn) {
+	err := s.accept(ctx, listener, func(peer transport.Incoming) {
 		id := s.registry.nextID() // here, so that ids follow the order of arrival
-		connections.Go(func() { s.serveConn(ctx, detacher, socket, id) })
+		connections.Go(func() { s.serveConn(ctx, detacher, peer, id) })
 	})
 	cancel()
-	listener.Close()
+	listener.Stop()
 	connections.Wait()
+	listener.Close()
 	detacher.stop(s.options.StopGrace)
 	detaching.Wait()
 	return err
 }
 
 // accept hands connections on until the context ends.
-func (s *Server) accept(ctx context.Context, listener net.Listener, serve func(net.Conn)) error {
+func (s *Server) accept(ctx context.Context, listener transport.Listener, serve func(transport.Incoming)) error {
 	pause := acceptRetryMin
 	for {
-		socket, err := listener.Accept()
+		peer, err := listener.Accept()
 		switch {
 		case err == nil:
 			pause = acceptRetryMin
-			s.admit(socket, serve)
+			s.admit(peer, serve)
 		case ctx.Err() != nil:
 			return nil
 		case !passing(err):
@@ -113,27 +115,38 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// admit serves a connection if there is a slot for it, else closes it.
-func (s *Server) admit(socket net.Conn, serve func(net.Conn)) {
+// admit serves a peer if there is a slot for it, else closes its connection. What
+// its transport begins with holds a slot, too.
+func (s *Server) admit(peer transport.Incoming, serve func(transport.Incoming)) {
 	if !s.slots.TryAcquire(1) {
-		s.events.refused(socket, s.options.Connections)
-		socket.Close()
+		s.events.refused(peer, s.options.Connections)
+		peer.Close()
 		return
 	}
-	if tcp, ok := socket.(*net.TCPConn); ok {
-		tcp.SetNoDelay(true) // an error shows again at the first read
-	}
-	serve(socket)
+	serve(peer)
 }
 
-func (s *Server) serveConn(ctx context.Context, detacher *detacher, socket net.Conn, id uint32) {
+func (s *Server) serveConn(ctx context.Context, detacher *detacher, peer transport.Incoming, id uint32) {
 	defer s.slots.Release(1)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	socket, err := s.open(ctx, peer)
+	if err != nil {
+		if ctx.Err() == nil {
+			s.events.notOpened(peer, err)
+		}
+		return
+	}
 	c := newConn(s, id, socket, detacher, cancel)
 	s.registry.add(c)
 	c.run(ctx, cancel)
 	if lost := s.registry.remove(c); lost != nil {
 		detacher.detach(lost)
 	}
+}
+
+func (s *Server) open(ctx context.Context, peer transport.Incoming) (transport.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.HandshakeTimeout)
+	defer cancel()
+	return peer.Open(ctx)
 }

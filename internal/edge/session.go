@@ -114,7 +114,7 @@ func (c *conn) serveMetadata(ctx context.Context, r *request) {
 		c.server.registry.unbind(c, r.session)
 		c.evict(r.session.client, reply.Reason)
 	case OutcomeDrop:
-		c.server.events.dropped(c, "request contradicts one with the same number, or its session was never given out")
+		c.drop("request contradicts one with the same number, or its session was never given out")
 	}
 }
 

@@ -82,7 +82,7 @@ func (a *reader) clients([]byte) galgo.Code {
 // info is the connection as lists of clients show it. Members of groups do not
 // exist yet, so it has no memberships.
 func (c *conn) info() wire.ClientInfo {
-	i := wire.ClientInfo{ClientID: c.id, UserID: wire.UserIDNone, Transport: wire.TransportTCP, Address: c.address}
+	i := wire.ClientInfo{ClientID: c.id, UserID: wire.UserIDNone, Transport: c.socket.Transport(), Address: c.address}
 	if b := c.bound.Load(); b != nil {
 		i.UserID = b.actor.User
 	}

@@ -25,6 +25,8 @@ const (
 	xsys   = "golang.org/x/sys"                  // system calls
 	xsync  = "golang.org/x/sync"                 // errgroup, semaphore
 	xcrypt = "golang.org/x/crypto"               // argon2id
+	quicgo = "github.com/quic-go/quic-go"        // QUIC
+	wsock  = "github.com/coder/websocket"        // WebSocket
 	porcu  = "github.com/anishathalye/porcupine" // linearizability, of histories in the simulator
 )
 
@@ -48,8 +50,10 @@ var table = map[string]row{
 	"internal/auth":       {internal: []string{".", "internal/wire"}, external: []string{xcrypt}, why: "hashes and rules, without sessions or sockets"},
 	"internal/peer":       {internal: []string{"internal/vsr"}, why: "links carry the core's frames and know nothing else of it"},
 	"internal/telemetry":  {internal: []string{"internal/config", "internal/vsr"}, why: "it turns settings into a log, and events into records and numbers"},
-	"internal/edge": {internal: []string{".", "internal/wire", "internal/auth", "internal/metadata", "internal/partition"}, external: []string{xxh3, xsync},
-		why: "sessions reach the shards through an interface they declare; of the machines they know the immutable views and read plans, since reads do not pass a shard's loop"},
+	"internal/transport": {internal: []string{"internal/wire"}, external: []string{quicgo, wsock},
+		why: "both ends of a connection know where a frame begins and ends, and nothing of sessions; quic-go and coder/websocket stay behind it"},
+	"internal/edge": {internal: []string{".", "internal/wire", "internal/auth", "internal/metadata", "internal/partition", "internal/transport"}, external: []string{xxh3, xsync},
+		why: "sessions run over whatever carries frames, and reach the shards through an interface they declare; of the machines they know the immutable views and read plans, since reads do not pass a shard's loop"},
 	"internal/httpapi": {internal: []string{".", "internal/wire", "internal/auth", "internal/metadata", "internal/partition"},
 		why: "as the edge, in another language"},
 	"internal/shard": {internal: []string{".", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/metadata", "internal/partition"}, external: []string{xxh3},
@@ -59,7 +63,7 @@ var table = map[string]row{
 	"internal/node": {internal: below, external: []string{xsync, xsys}, why: "one server put together: it knows everything below and is known by few"},
 	"internal/sim": {internal: slices.Concat(below, []string{"internal/disk/memdisk"}), external: []string{porcu},
 		why: "the simulator stands where the node does; porcupine judges what its clients were answered"},
-	"client": {internal: []string{".", "internal/wire"}, why: "a client links no server"},
+	"client": {internal: []string{".", "internal/wire", "internal/transport"}, why: "a client links no server; what it dials with is the other end of what servers listen with"},
 	"client/galgotest": {internal: []string{".", "client", "internal/node", "internal/config", "internal/disk", "internal/disk/memdisk"},
 		why: "a node in process, for users' tests"},
 	"internal/cli": {internal: slices.Concat(below, []string{"client", "internal/node", "internal/sim"}), external: []string{cobra, pflag, xsys, xsync},
@@ -76,7 +80,7 @@ var table = map[string]row{
 // below is everything a node is made of.
 var below = []string{".", "internal/auth", "internal/config", "internal/disk", "internal/edge", "internal/engine", "internal/httpapi", "internal/metadata",
 	"internal/partition", "internal/peer", "internal/shard", "internal/snapshot", "internal/superblock", "internal/telemetry",
-	"internal/vsr", "internal/wal", "internal/wire"}
+	"internal/transport", "internal/vsr", "internal/wal", "internal/wire"}
 
 // nodeUsers may import the node from their tests.
 var nodeUsers = []string{"client", "cmd", "internal/cli", "internal/node", "internal/sim", "test"}

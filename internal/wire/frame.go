@@ -58,3 +58,12 @@ func CheckFrame(header []byte, sizeMax uint32) error {
 	}
 	return nil
 }
+
+// Answers reports whether a frame to a client is one that a request may take for
+// its answer: a reply with the same number, or an eviction. Both are headers.
+func Answers(answer, request []byte) bool {
+	if FrameCommandOf(answer) == FrameEviction {
+		return true
+	}
+	return FrameCommandOf(answer) == FrameReply && le.Uint64(answer[offReplyRequest:]) == le.Uint64(request[offRequestNumber:])
+}

@@ -88,7 +88,7 @@ func DecodeRequestHeader(b []byte) (RequestHeader, error) {
 	h := RequestHeader{
 		Size:      le.Uint32(b[offSize:]),
 		Timestamp: le.Uint64(b[160:]),
-		Request:   le.Uint64(b[168:]),
+		Request:   le.Uint64(b[offRequestNumber:]),
 		Operation: Operation(b[176]),
 		Session:   le.Uint64(b[184:]),
 		UserID:    le.Uint32(b[192:]),
@@ -107,7 +107,7 @@ func (h *RequestHeader) Put(b []byte) {
 	copy(b[128:], h.Client[:])
 	copy(b[144:], h.RequestChecksum[:])
 	le.PutUint64(b[160:], h.Timestamp)
-	le.PutUint64(b[168:], h.Request)
+	le.PutUint64(b[offRequestNumber:], h.Request)
 	b[176] = byte(h.Operation)
 	le.PutUint64(b[184:], h.Session)
 	le.PutUint32(b[192:], h.UserID)
@@ -184,6 +184,12 @@ type ReplyHeader struct {
 	Status          galgo.Code
 }
 
+// Where requests have their number, and replies have it again.
+const (
+	offRequestNumber = 168
+	offReplyRequest  = 200
+)
+
 // offReplyContext is where galgo tells a client that signs in which entry of its
 // client table the session continues. Stock servers leave it zero, and stock
 // clients do not look.
@@ -221,7 +227,7 @@ func DecodeReplyHeader(b []byte) (ReplyHeader, error) {
 		Op:        le.Uint64(b[176:]),
 		Commit:    le.Uint64(b[184:]),
 		Timestamp: le.Uint64(b[192:]),
-		Request:   le.Uint64(b[200:]),
+		Request:   le.Uint64(b[offReplyRequest:]),
 		Operation: Operation(b[208]),
 		Status:    galgo.Code(le.Uint32(b[216:])),
 	}
@@ -244,7 +250,7 @@ func (h *ReplyHeader) Put(b []byte) {
 	le.PutUint64(b[176:], h.Op)
 	le.PutUint64(b[184:], h.Commit)
 	le.PutUint64(b[192:], h.Timestamp)
-	le.PutUint64(b[200:], h.Request)
+	le.PutUint64(b[offReplyRequest:], h.Request)
 	b[208] = byte(h.Operation)
 	le.PutUint32(b[216:], uint32(h.Status))
 }
