@@ -105,6 +105,7 @@ func (s *server) start() {
 func (s *server) environment() []string {
 	return append(os.Environ(), append([]string{
 		"GALGO_SYSTEM_PATH=" + s.dir, "GALGO_TCP_ADDRESS=" + s.address, "GALGO_DISPLAY_CONFIG=false",
+		"GALGO_QUIC_ADDRESS=127.0.0.1:0", "GALGO_WEBSOCKET_ADDRESS=127.0.0.1:0",
 		"GALGO_WAL_FILE_SIZE=4 MiB", "GALGO_WAL_LIMIT=8 MiB", "GALGO_SYSTEM_LOGGING_FILE_ENABLED=false",
 	}, s.env...)...)
 }

@@ -145,7 +145,8 @@ func benchServer(b *testing.B, env ...string) *benchProcess {
 	s := &benchProcess{dir: filepath.Join(b.TempDir(), "data"), address: l.Addr().String()}
 	l.Close()
 	s.cmd = exec.Command(binary, "server")
-	s.cmd.Env = append(os.Environ(), append([]string{"GALGO_SYSTEM_PATH=" + s.dir, "GALGO_TCP_ADDRESS=" + s.address, "GALGO_DISPLAY_CONFIG=false"}, env...)...)
+	s.cmd.Env = append(os.Environ(), append([]string{"GALGO_SYSTEM_PATH=" + s.dir, "GALGO_TCP_ADDRESS=" + s.address, "GALGO_DISPLAY_CONFIG=false",
+		"GALGO_QUIC_ENABLED=false", "GALGO_WEBSOCKET_ENABLED=false"}, env...)...)
 	if err := s.cmd.Start(); err != nil {
 		b.Fatal(err)
 	}

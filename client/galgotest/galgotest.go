@@ -31,7 +31,8 @@ func Start(t testing.TB) *Node {
 	t.Helper()
 	c := config.Default()
 	c.System.Path = t.TempDir()
-	c.TCP.Address = "127.0.0.1:0"
+	c.TakeFreePorts()
+	c.QUIC.Enabled, c.WebSocket.Enabled = false, false
 	c.Root.Username, c.Root.Password = Username, Password
 	// Small files: most tests write little, and each starts a node of its own.
 	c.WAL.FileSize, c.WAL.Limit = 4<<20, 32<<20

@@ -21,7 +21,7 @@ func fill(t *testing.T, lines ...string) string {
 	t.Helper()
 	c := config.Default()
 	c.System.Path = t.TempDir()
-	c.TCP.Address = "127.0.0.1:0"
+	c.TakeFreePorts()
 	c.WAL.FileSize = 1 << 20
 	c.Root = config.Root{Username: "iggy", Password: "iggy"}
 	ctx, stop := context.WithCancel(context.Background())

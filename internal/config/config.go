@@ -14,8 +14,8 @@ type Config struct {
 	Root            Root
 	TCP             TCP
 	HTTP            Transport
-	QUIC            Transport
-	WebSocket       Transport
+	QUIC            QUIC
+	WebSocket       WebSocket
 	System          System
 	WAL             WAL
 	Metadata        Metadata
@@ -35,15 +35,47 @@ type Root struct {
 
 // TCP is the binary protocol for clients.
 type TCP struct {
-	Address           string // host:port that is bound; port 0 takes a free one
+	Transport
 	AdvertisedAddress string // host or host:port that clients are told; empty: the address bound
+	TLS               TLS
 }
 
-// Transport is a listener that galgo does not open yet but whose port clients
-// find in the roster.
+// Transport is a listener for clients.
 type Transport struct {
 	Enabled bool
-	Address string // host:port
+	Address string // host:port that is bound; port 0 takes a free one
+}
+
+// TLS protects a listener whose transport does not do so itself.
+type TLS struct {
+	Enabled bool
+	Certificate
+}
+
+// Certificate is where a listener's certificate comes from.
+type Certificate struct {
+	SelfSigned bool
+	CertFile   string // PEM, read again when it changes
+	KeyFile    string
+}
+
+// QUIC is the binary protocol over QUIC.
+type QUIC struct {
+	Transport
+	Streams             int           // requests of one connection under way
+	InitialMTU          ByteSize      // of packets, until the path is known
+	ReceiveWindow       ByteSize      // what a connection may have under way to the server
+	StreamReceiveWindow ByteSize      // the same of one request
+	KeepAliveInterval   time.Duration // 0: none
+	MaxIdleTimeout      time.Duration // 0: none
+	Certificate         Certificate
+}
+
+// WebSocket is the binary protocol in messages of WebSocket.
+type WebSocket struct {
+	Transport
+	MaxMessageSize ByteSize // of a message to the server; MessageBus.MaxMessageSize bounds it, too
+	TLS            TLS
 }
 
 // System is about the process as a whole.
@@ -125,9 +157,10 @@ const (
 	DurabilityMemory = "memory"
 )
 
-// MessageBus bounds frames.
+// MessageBus bounds frames, and what comes before the first one.
 type MessageBus struct {
-	MaxMessageSize ByteSize // largest frame, requests and replies
+	MaxMessageSize ByteSize      // largest frame, requests and replies
+	HandshakeGrace time.Duration // for TLS, the upgrade to WebSocket and the like
 }
 
 // Limits bounds what clients may make the server hold.
@@ -144,6 +177,13 @@ type Cluster struct {
 	Name      string // goes into the identity of the data directory and cannot change
 	ReplicaID int    // the roster entry this process is
 	Nodes     []Node
+}
+
+// TakeFreePorts has every listener take a free port of the loopback interface, for
+// servers that run beside others.
+func (c *Config) TakeFreePorts() {
+	const free = "127.0.0.1:0"
+	c.TCP.Address, c.QUIC.Address, c.WebSocket.Address, c.HTTP.Address = free, free, free, free
 }
 
 // Default returns the compiled-in configuration, which is valid.

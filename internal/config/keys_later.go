@@ -8,8 +8,6 @@ package config
 const (
 	partTLS         = "TLS"
 	partHTTP        = "the HTTP interface"
-	partQUIC        = "QUIC"
-	partWebSocket   = "WebSocket"
 	partTelemetry   = "telemetry export"
 	partEncryption  = "encryption of stored messages"
 	partRetention   = "retention"
@@ -19,15 +17,11 @@ const (
 	partOwnLayout   = "a layout of the data directory that galgo does not use"
 	partOwnMemory   = "a memory pool that galgo does not use; see system.memory_budget"
 	partOwnShards   = "a scheduler that galgo does not use; see system.shards"
+	partOwnBuffers  = "buffers that galgo does not have: frames go through the connection's own"
 	partOwnBus      = "a message bus that galgo does not use"
 )
 
 var serviceKeys = []key{
-	{name: "tcp.tls.enabled", def: "false", at: noBool, class: later, part: partTLS},
-	{name: "tcp.tls.self_signed", def: "true", at: noBool, class: idle, part: partTLS},
-	{name: "tcp.tls.cert_file", def: "", at: noString, class: idle, part: partTLS},
-	{name: "tcp.tls.key_file", def: "", at: noString, class: idle, part: partTLS},
-
 	{name: "http.max_request_size", def: "2 MB", at: noSize, class: later, part: partHTTP},
 	{name: "http.web_ui", def: "false", at: noBool, class: later, part: partHTTP},
 	{name: "http.cors.enabled", def: "true", at: noBool, class: later, part: partHTTP},
@@ -55,27 +49,13 @@ var serviceKeys = []key{
 	{name: "http.tls.cert_file", def: "", at: noString, class: idle, part: partTLS},
 	{name: "http.tls.key_file", def: "", at: noString, class: idle, part: partTLS},
 
-	{name: "quic.max_concurrent_bidi_streams", def: "1", at: noInt, class: later, part: partQUIC},
-	{name: "quic.initial_mtu", def: "1200 B", at: noSize, class: later, part: partQUIC},
-	{name: "quic.send_window", def: "64 MiB", at: noSize, class: later, part: partQUIC},
-	{name: "quic.receive_window", def: "64 MiB", at: noSize, class: later, part: partQUIC},
-	{name: "quic.stream_receive_window", def: "64 MiB", at: noSize, class: later, part: partQUIC},
-	{name: "quic.keep_alive_interval", def: "10s", at: noDuration, class: later, part: partQUIC},
-	{name: "quic.max_idle_timeout", def: "30s", at: noDuration, class: later, part: partQUIC},
-	{name: "quic.certificate.self_signed", def: "true", at: noBool, class: later, part: partQUIC},
-	{name: "quic.certificate.cert_file", def: "", at: noString, class: idle, part: partQUIC},
-	{name: "quic.certificate.key_file", def: "", at: noString, class: idle, part: partQUIC},
+	{name: "quic.send_window", def: "64 MiB", at: noSize, class: idle, part: "a send buffer that galgo's QUIC does not have"},
 
-	{name: "websocket.read_buffer_size", def: "128 KiB", at: noSize, class: later, part: partWebSocket},
-	{name: "websocket.write_buffer_size", def: "128 KiB", at: noSize, class: later, part: partWebSocket},
-	{name: "websocket.max_write_buffer_size", def: "unlimited", at: noSize, class: later, part: partWebSocket},
-	{name: "websocket.max_message_size", def: "64 MiB", at: noSize, class: later, part: partWebSocket},
-	{name: "websocket.max_frame_size", def: "16 MiB", at: noSize, class: later, part: partWebSocket},
-	{name: "websocket.accept_unmasked_frames", def: "false", at: noBool, class: later, part: partWebSocket},
-	{name: "websocket.tls.enabled", def: "false", at: noBool, class: later, part: partTLS},
-	{name: "websocket.tls.self_signed", def: "true", at: noBool, class: idle, part: partTLS},
-	{name: "websocket.tls.cert_file", def: "", at: noString, class: idle, part: partTLS},
-	{name: "websocket.tls.key_file", def: "", at: noString, class: idle, part: partTLS},
+	{name: "websocket.read_buffer_size", def: "128 KiB", at: noSize, class: idle, part: partOwnBuffers},
+	{name: "websocket.write_buffer_size", def: "128 KiB", at: noSize, class: idle, part: partOwnBuffers},
+	{name: "websocket.max_write_buffer_size", def: "unlimited", at: noSize, class: idle, part: partOwnBuffers},
+	{name: "websocket.max_frame_size", def: "16 MiB", at: noSize, class: idle, part: "a reader of whole fragments; galgo reads them piece by piece, see websocket.max_message_size"},
+	{name: "websocket.accept_unmasked_frames", def: "false", at: noBool, class: later, part: "breaking the rules of WebSocket"},
 
 	{name: "telemetry.enabled", def: "false", at: noBool, class: later, part: partTelemetry},
 	{name: "telemetry.service_name", def: "iggy", at: noString, class: idle, part: partTelemetry},
@@ -119,7 +99,6 @@ var serviceKeys = []key{
 	{name: "message_bus.reconnect_period", def: "5s", at: noDuration, class: idle, part: partReplication},
 	{name: "message_bus.close_peer_timeout", def: "2s", at: noDuration, class: idle, part: partReplication},
 	{name: "message_bus.close_grace", def: "2s", at: noDuration, class: idle, part: partReplication},
-	{name: "message_bus.handshake_grace", def: "10s", at: noDuration, class: idle, part: partReplication},
 }
 
 var clusterKeys = []key{

@@ -188,7 +188,7 @@ func (l *loader) checkReplica() {
 
 // checkReach warns of an address that clients elsewhere cannot dial.
 func (l *loader) checkReach() {
-	if c := &l.cfg; !c.Cluster.Enabled && c.TCP.AdvertisedAddress == "" && unspecified(c.TCP.Address) {
+	if c := &l.cfg; !c.Cluster.Enabled && c.TCP.Enabled && c.TCP.AdvertisedAddress == "" && unspecified(c.TCP.Address) {
 		l.warn("tcp.address ", c.TCP.Address, " takes clients on every interface, but they are told to dial 127.0.0.1; set tcp.advertised_address")
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Bound holds the addresses that listeners really have, as net.Addr prints them;
-// an empty one means that the configured address stands.
+// Bound holds an address of each listener. Of those that listeners really have, as
+// net.Addr prints them, an empty one means that the configured address stands.
 type Bound struct {
 	TCP, HTTP, QUIC, WebSocket string
 }
@@ -23,14 +23,23 @@ const (
 // clients that see a roster of one node stay where they are.
 const loopback = "127.0.0.1"
 
-// ListenTCP returns what to bind for clients: tcp.address, with the port of this
-// node's roster entry in a cluster.
-func (c Config) ListenTCP() string {
-	self, ok := c.Cluster.Self()
-	if !ok {
-		return c.TCP.Address
+// Listen returns what to bind for clients: the configured addresses of the
+// transports that are on, with the ports of this node's roster entry in a cluster.
+func (c Config) Listen() Bound {
+	self, clustered := c.Cluster.Self()
+	at := func(t Transport, port int) string {
+		switch {
+		case !t.Enabled:
+			return ""
+		case !clustered:
+			return t.Address
+		}
+		return net.JoinHostPort(hostOf(t.Address), strconv.Itoa(port))
 	}
-	return net.JoinHostPort(hostOf(c.TCP.Address), strconv.Itoa(self.Ports.TCP))
+	return Bound{
+		TCP: at(c.TCP.Transport, self.Ports.TCP), HTTP: at(c.HTTP, self.Ports.HTTP),
+		QUIC: at(c.QUIC.Transport, self.Ports.QUIC), WebSocket: at(c.WebSocket.Transport, self.Ports.WebSocket),
+	}
 }
 
 // ClusterName returns the name that clients are told.
@@ -69,8 +78,8 @@ func (c Config) Roster(bound Bound, client netip.Addr) []Member {
 
 func (c *Config) alone(bound Bound) Member {
 	tcp := orElse(bound.TCP, c.TCP.Address)
-	host, port := hostOf(tcp), portOf(tcp)
-	if unspecified(tcp) {
+	host, port := hostOf(c.reached(tcp)), portOf(tcp)
+	if unspecified(c.reached(tcp)) {
 		host = loopback
 	}
 	if a := c.TCP.AdvertisedAddress; a != "" {
@@ -88,8 +97,23 @@ func (c *Config) alone(bound Bound) Member {
 	})}
 }
 
+// reached is the address whose host clients are told: that of TCP, or of the first
+// transport that is on if it is off.
+func (c *Config) reached(tcp string) string {
+	switch {
+	case c.TCP.Enabled:
+		return tcp
+	case c.QUIC.Enabled:
+		return c.QUIC.Address
+	}
+	return c.WebSocket.Address
+}
+
 // enabledPorts drops the ports of transports that are off.
 func (c *Config) enabledPorts(p Ports) Ports {
+	if !c.TCP.Enabled {
+		p.TCP = 0
+	}
 	if !c.HTTP.Enabled {
 		p.HTTP = 0
 	}

@@ -109,6 +109,18 @@ func TestBadValues(t *testing.T) {
 		{"connection below a frame", env("GALGO_LIMITS_BYTES_PER_CONNECTION=1 MiB"), []string{"limits.bytes_per_connection", "64 MiB"}},
 		{"budget below a connection", env("GALGO_SYSTEM_MEMORY_BUDGET=100 MiB"), []string{"system.memory_budget", "128 MiB"}},
 		{"one port twice", env("GALGO_HTTP_ADDRESS=0.0.0.0:8090"), []string{"http.address", "another port than tcp.address"}},
+		{"nobody can reach it", LoadInput{Env: []string{"GALGO_TCP_ENABLED=false", "GALGO_QUIC_ENABLED=false", "GALGO_WEBSOCKET_ENABLED=false"}}, []string{"tcp.enabled", "quic.enabled", "websocket.enabled"}},
+		{"TLS without a certificate", LoadInput{Env: []string{"GALGO_TCP_TLS_ENABLED=true", "GALGO_TCP_TLS_SELF_SIGNED=false"}}, []string{"tcp.tls.cert_file", "tcp.tls.self_signed"}},
+		{"certificate without a key", LoadInput{Env: []string{"IGGY_WEBSOCKET_TLS_ENABLED=true", "IGGY_WEBSOCKET_TLS_CERT_FILE=a.pem"}}, []string{"websocket.tls.key_file", "websocket.tls.cert_file"}},
+		{"key without a certificate", LoadInput{Env: []string{"GALGO_TCP_TLS_ENABLED=true", "GALGO_TCP_TLS_KEY_FILE=a.key"}}, []string{"tcp.tls.cert_file", "tcp.tls.key_file"}},
+		{"QUIC without a certificate", env("GALGO_QUIC_CERTIFICATE_SELF_SIGNED=false"), []string{"quic.certificate.cert_file"}},
+		{"files of what is off", LoadInput{Env: []string{"GALGO_TCP_TLS_CERT_FILE=a.pem", "GALGO_WEBSOCKET_TLS_KEY_FILE=a.key"}}, nil},
+		{"window of a request", env("GALGO_QUIC_RECEIVE_WINDOW=1 MiB"), []string{"quic.stream_receive_window", "quic.receive_window", "1 MiB"}},
+		{"no window", env("GALGO_QUIC_STREAM_RECEIVE_WINDOW=0"), []string{"quic.stream_receive_window", "at least 1 B"}},
+		{"no stream", env("GALGO_QUIC_MAX_CONCURRENT_BIDI_STREAMS=0"), []string{"quic.max_concurrent_bidi_streams", "1 to 65536"}},
+		{"packets too small", env("GALGO_QUIC_INITIAL_MTU=1199"), []string{"quic.initial_mtu", "1200 B"}},
+		{"no time for a handshake", env("GALGO_MESSAGE_BUS_HANDSHAKE_GRACE=1ms"), []string{"message_bus.handshake_grace", "100ms"}},
+		{"unmasked frames", env("GALGO_WEBSOCKET_ACCEPT_UNMASKED_FRAMES=true"), []string{"websocket.accept_unmasked_frames", "rules of WebSocket"}},
 		{"one port twice, not tcp", env("GALGO_WEBSOCKET_ADDRESS=127.0.0.1:3000"), []string{"websocket.address", "another port than http.address"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,10 +143,10 @@ func TestLargeFileIsRefused(t *testing.T) {
 func TestAllProblemsAtOnce(t *testing.T) {
 	_, _, err := Load(LoadInput{
 		File: writeFile(t, "nonsense = 1\n[system.segment]\nsize = '1 GiB'\n[wal]\nlimit = 'big'\n"),
-		Env:  []string{"GALGO_SYSTEM_SHARDS=0", "GALGO_TCP_TLS_ENABLED=true", "GALGO_TYPO=1"},
+		Env:  []string{"GALGO_SYSTEM_SHARDS=0", "GALGO_HTTP_TLS_ENABLED=true", "GALGO_TYPO=1"},
 		Set:  []string{"partition.durability=never"},
 	})
-	wantText(t, err, "nonsense", "segment_size", "wal.limit", "system.shards", "tcp.tls.enabled", "GALGO_TYPO", "partition.durability")
+	wantText(t, err, "nonsense", "segment_size", "wal.limit", "system.shards", "http.tls.enabled", "GALGO_TYPO", "partition.durability")
 	if n := len(problemsOf(t, err)); n != 7 {
 		t.Errorf("got %d problems, want 7: %v", n, err)
 	}
@@ -209,8 +221,8 @@ func TestKeysWithoutEffect(t *testing.T) {
 // TestStrongerLayerHealsUnavailable: only what is in effect counts.
 func TestStrongerLayerHealsUnavailable(t *testing.T) {
 	mustLoad(t, LoadInput{
-		File: writeFile(t, "[tcp.tls]\nenabled = true\n"),
-		Env:  []string{"GALGO_TCP_TLS_ENABLED=false"},
+		File: writeFile(t, "[http.tls]\nenabled = true\n"),
+		Env:  []string{"GALGO_HTTP_TLS_ENABLED=false"},
 	})
 }
 

@@ -176,8 +176,8 @@ func TestRosterAlone(t *testing.T) {
 			if m.Name != "iggy-node" || c.ClusterName() != "single-node" || m.Ports.HTTP != 3000 || m.Ports.QUIC != 0 || m.Ports.WebSocket != 8092 {
 				t.Errorf("got %+v of cluster %s", m, c.ClusterName())
 			}
-			if c.ListenTCP() != tt.address {
-				t.Errorf("binds %s, want %s", c.ListenTCP(), tt.address)
+			if c.Listen().TCP != tt.address {
+				t.Errorf("binds %s, want %s", c.Listen().TCP, tt.address)
 			}
 		})
 	}
@@ -194,7 +194,7 @@ func TestRosterInCluster(t *testing.T) {
 	c := rosterOf(3)
 	c.Cluster.ReplicaID, c.TCP.Address = 1, "0.0.0.0:7"
 	c.Cluster.Nodes[2].AdvertisedAddress = "third"
-	if got := c.ListenTCP(); got != "0.0.0.0:8091" {
+	if got := c.Listen().TCP; got != "0.0.0.0:8091" {
 		t.Errorf("binds %s, want the host of tcp.address and the port of the entry", got)
 	}
 	var told []string

@@ -28,6 +28,7 @@ func (c *Config) problems() []*Problem {
 	v.sizes(c)
 	v.metadata(c)
 	v.listeners(c)
+	v.certificates(c)
 	v.cluster(&c.Cluster)
 	if c.Cluster.Enabled {
 		v.roster(c)
@@ -101,14 +102,17 @@ func (v *validation) metadata(c *Config) {
 	}
 }
 
-// listeners refuses two listeners of one protocol on one port. QUIC is UDP and
-// cannot meet the others.
+// listeners refuses two listeners of one protocol on one port, and a server that
+// nobody can reach. QUIC is UDP and cannot meet the others.
 func (v *validation) listeners(c *Config) {
-	taken := map[string]string{"tcp.address": c.TCP.Address}
+	if !c.TCP.Enabled && !c.QUIC.Enabled && !c.WebSocket.Enabled {
+		v.add("tcp.enabled", "false", "want one of tcp.enabled, quic.enabled and websocket.enabled")
+	}
+	taken := map[string]string{}
 	for _, t := range []struct {
 		name string
 		Transport
-	}{{"http.address", c.HTTP}, {"websocket.address", c.WebSocket}} {
+	}{{"tcp.address", c.TCP.Transport}, {"http.address", c.HTTP}, {"websocket.address", c.WebSocket.Transport}} {
 		if !t.Enabled {
 			continue
 		}
@@ -118,6 +122,31 @@ func (v *validation) listeners(c *Config) {
 			}
 		}
 		taken[t.name] = t.Address
+	}
+	if q := &c.QUIC; q.StreamReceiveWindow > q.ReceiveWindow {
+		v.add("quic.stream_receive_window", q.StreamReceiveWindow.String(), "want at most quic.receive_window, "+q.ReceiveWindow.String())
+	}
+}
+
+// certificates wants the two files of each certificate together, and where none is
+// made. Whether they are there is found out at start.
+func (v *validation) certificates(c *Config) {
+	for _, l := range []struct {
+		section string
+		used    bool
+		Certificate
+	}{
+		{"tcp.tls", c.TCP.Enabled && c.TCP.TLS.Enabled, c.TCP.TLS.Certificate},
+		{"websocket.tls", c.WebSocket.Enabled && c.WebSocket.TLS.Enabled, c.WebSocket.TLS.Certificate},
+		{"quic.certificate", c.QUIC.Enabled && !c.QUIC.Certificate.SelfSigned, c.QUIC.Certificate},
+	} {
+		switch cert, key := l.section+".cert_file", l.section+".key_file"; {
+		case !l.used:
+		case l.CertFile == "" && (l.KeyFile != "" || !l.SelfSigned):
+			v.add(cert, "", "want a PEM file beside "+key+", or "+l.section+".self_signed = true and no files")
+		case l.CertFile != "" && l.KeyFile == "":
+			v.add(key, "", "want the PEM file of the key beside "+cert)
+		}
 	}
 }
 
@@ -243,7 +272,7 @@ func (r *rosterCheck) ports(c *Config, n *Node) {
 		needed   bool
 		protocol string
 	}{
-		{"ports.tcp", n.Ports.TCP, true, "tcp"},
+		{"ports.tcp", n.Ports.TCP, c.TCP.Enabled, "tcp"},
 		{"ports.tcp_replica", n.Ports.TCPReplica, true, "tcp"},
 		{"ports.http", n.Ports.HTTP, c.HTTP.Enabled, "tcp"},
 		{"ports.websocket", n.Ports.WebSocket, c.WebSocket.Enabled, "tcp"},

@@ -47,7 +47,8 @@ type Node struct {
 	engine  *engine.Engine
 	loops   []*loop // of the metadata, then of each data shard
 	edge    *edge.Server
-	tcp     net.Listener
+	addr    net.Addr     // of the first listener
+	bound   config.Bound // of all of them
 
 	files fileShares
 
@@ -121,25 +122,28 @@ func (n *Node) serve(ctx, work context.Context, ready func(*Node)) error {
 		}
 		return err
 	}
-	listener, err := net.Listen("tcp", n.cfg.ListenTCP())
+	listeners, err := n.listen()
 	if err != nil {
-		return fmt.Errorf("tcp.address: %w; is another server running?", err)
+		return err
 	}
-	n.tcp = listener
+	n.addr = listeners[0].Addr() // there is one: the configuration was checked
 	n.announce()
 	if ready != nil {
 		ready(n)
 	}
 	var jobs sync.WaitGroup
 	jobs.Go(func() { n.sweepTokens(ctx) })
-	err = n.edge.Serve(ctx, listener)
+	err = n.serveAll(ctx, listeners)
 	stop()
 	jobs.Wait()
 	return err
 }
 
-// Addr is the address that clients connect to.
-func (n *Node) Addr() net.Addr { return n.tcp.Addr() }
+// Addr is the address that clients connect to: over TCP, unless that is off.
+func (n *Node) Addr() net.Addr { return n.addr }
+
+// Bound are the addresses of all transports; those that are off have none.
+func (n *Node) Bound() config.Bound { return n.bound }
 
 // fail makes the node stop for good. The first reason counts.
 func (n *Node) fail(err error) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -82,6 +81,7 @@ func (n *Node) makeEdge() error {
 		Hasher: hasher, Logger: n.log, Version: n.version, Connections: n.files.connections,
 		FrameMax: uint32(n.cfg.MessageBus.MaxMessageSize), ByteBudget: int64(n.cfg.System.MemoryBudget),
 		InflightSends: l.RequestsPerConnection, InflightBytes: int64(l.BytesPerConnection),
+		HandshakeTimeout: n.cfg.MessageBus.HandshakeGrace,
 	}, n.engine)
 	return nil
 }
@@ -131,7 +131,7 @@ func (n *Node) rootCredentials() (name, password string) {
 	switch {
 	case root.Username != "":
 		return root.Username, root.Password
-	case loopbackOnly(n.cfg.TCP.Address):
+	case !reachable(n.cfg.Listen()):
 		n.log.Warn("root user made with the well-known name and password; set GALGO_ROOT_USERNAME and GALGO_ROOT_PASSWORD before others can reach this server", "username", wellKnown)
 		return wellKnown, wellKnown
 	}
@@ -139,18 +139,6 @@ func (n *Node) rootCredentials() (name, password string) {
 	// In the text of the message: attributes of this name are masked in every log.
 	n.log.Warn("root user made: name " + wellKnown + ", password " + generated + " (generated, shown only here)")
 	return wellKnown, generated
-}
-
-func loopbackOnly(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.IsLoopback()
 }
 
 // internal runs an operation of the node's own through the metadata log.
@@ -170,9 +158,8 @@ func (n *Node) internal(ctx context.Context, op wire.Operation, body []byte) err
 
 // announce tells clients and whoever started the node where it can be reached.
 func (n *Node) announce() {
-	bound := config.Bound{TCP: n.tcp.Addr().String()}
 	roster := wire.ClusterMetadata{Name: n.cfg.ClusterName()}
-	for _, m := range n.cfg.Roster(bound, netip.Addr{}) {
+	for _, m := range n.cfg.Roster(n.bound, netip.Addr{}) {
 		roster.Nodes = append(roster.Nodes, wire.ClusterNode{
 			Name: m.Name, Address: m.Host, TCP: uint16(m.Ports.TCP), QUIC: uint16(m.Ports.QUIC),
 			HTTP: uint16(m.Ports.HTTP), WebSocket: uint16(m.Ports.WebSocket), Role: wire.RoleLeader, Status: wire.NodeHealthy,
@@ -181,12 +168,24 @@ func (n *Node) announce() {
 	n.engine.Announce(roster, newHost(n.version, n.owned).stats)
 	if n.owned != nil {
 		path := n.cfg.CurrentPath()
-		if err := config.WriteCurrent(path, config.CurrentTOML(n.cfg, bound)); err != nil {
+		if err := config.WriteCurrent(path, config.CurrentTOML(n.cfg, n.bound)); err != nil {
 			// Whoever deletes topics to make room needs a server that starts. What an
 			// earlier one has left there is not true any more.
 			n.log.Warn("the current configuration is not written; the server goes on without it", "err", err)
 			os.Remove(path)
 		}
 	}
-	n.log.Info("listening", "tcp", bound.TCP, "data", n.cfg.System.Path, "took", time.Since(processStart).Round(time.Millisecond))
+	n.log.Info("listening", "tcp", shown(n.bound.TCP, n.cfg.TCP.TLS.Enabled), "quic", shown(n.bound.QUIC, false),
+		"websocket", shown(n.bound.WebSocket, n.cfg.WebSocket.TLS.Enabled), "data", n.cfg.System.Path, "took", time.Since(processStart).Round(time.Millisecond))
+}
+
+// shown is an address as the log has it.
+func shown(address string, secure bool) string {
+	switch {
+	case address == "":
+		return "off"
+	case secure:
+		return address + " (TLS)"
+	}
+	return address
 }

@@ -24,7 +24,7 @@ import (
 // runConfig is that of a whole node, on any free port.
 func runConfig() config.Config {
 	c := config.Default()
-	c.TCP.Address = "127.0.0.1:0"
+	c.TakeFreePorts()
 	c.WAL.FileSize = 64 << 10
 	return c
 }
@@ -172,6 +172,7 @@ func TestNobodyConnectsBeforeTheRootUserIsThere(t *testing.T) {
 		}
 	}})
 	c := config.Default()
+	c.TakeFreePorts()
 	c.TCP.Address = address
 	c.WAL.FileSize = 64 << 10
 	err = Run(ctx, Options{Config: c, Log: slog.New(slog.DiscardHandler), Disk: d, Version: "1.0.0", Ready: func(n *Node) {

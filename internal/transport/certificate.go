@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -29,6 +30,8 @@ type CertificateSource struct {
 	// SelfSigned makes a certificate for localhost if there is no CertFile, and
 	// Always does so whether there is one or not. It lives as long as the process.
 	SelfSigned, Always bool
+	// Exposed says that others than this machine can connect.
+	Exposed bool
 }
 
 const (
@@ -178,7 +181,11 @@ func (c *Certificate) make() error {
 		return c.failed(err)
 	}
 	c.current = &pair
-	c.log.Warn("the certificate is signed by itself and made anew at each start: for development; clients cannot tell this server from another", c.described()...)
+	level := slog.LevelInfo
+	if c.source.Exposed {
+		level = slog.LevelWarn
+	}
+	c.log.Log(context.Background(), level, "the certificate is signed by itself and made anew at each start: for development; clients cannot tell this server from another", c.described()...)
 	return nil
 }
 
