@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"galgo"
+	"galgo/internal/transport"
 	"galgo/internal/wire"
 )
 
@@ -25,7 +26,7 @@ const (
 // link is one connection, signed in. The reader and the writer work on it at the
 // same time; nobody else does.
 type link struct {
-	conn    net.Conn
+	conn    transport.Conn
 	in      *bufio.Reader
 	addr    string
 	session uint64 // 0 without a sign-in
@@ -88,7 +89,7 @@ func (e *eviction) terminal() bool {
 func (c *Client) connect(ctx context.Context, addr string) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.connectTimeout)
 	defer cancel()
-	conn, err := c.opts.dial(ctx, addr)
+	conn, err := c.opts.connect(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("%w: dial %s: %w", ErrDisconnected, addr, err)
 	}
@@ -110,7 +111,7 @@ func (c *Client) connect(ctx context.Context, addr string) (*link, error) {
 // signIn registers the client id on a new connection and repeats that while the
 // server asks for it.
 func (c *Client) signIn(ctx context.Context, l *link) error {
-	stop := context.AfterFunc(ctx, func() { l.conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { l.conn.Close() })
 	defer stop()
 	frame := c.registerFrame()
 	for {
@@ -207,7 +208,7 @@ func (l *link) write(batch []*call, bufs net.Buffers, timeout time.Duration) err
 	if err := l.conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisconnected, err)
 	}
-	if _, err := bufs.WriteTo(l.conn); err != nil {
+	if err := l.conn.WriteFrames(&bufs); err != nil {
 		return fmt.Errorf("%w: %w", ErrDisconnected, err)
 	}
 	return nil

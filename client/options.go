@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"galgo"
+	"galgo/internal/transport"
 	"galgo/internal/wire"
 )
 
@@ -24,15 +25,27 @@ const (
 	closeTimeout          = 2 * time.Second
 )
 
-// Dialer opens a connection to an address.
+// Dialer opens a connection to an address: a stream of bytes, both ways.
 type Dialer func(ctx context.Context, addr string) (net.Conn, error)
+
+// Transport is what a client connects over.
+type Transport uint8
+
+// The transports.
+const (
+	TCP Transport = iota
+	QUIC
+	WebSocket
+)
 
 type options struct {
 	addresses      []string
 	username       string
 	password       string
 	token          string
-	dial           Dialer
+	dial           Dialer // nil: over transport
+	transport      Transport
+	secure         *tls.Config // nil: without TLS, which QUIC never is
 	connectTimeout time.Duration
 	answerTimeout  time.Duration
 	retryBudget    time.Duration
@@ -64,15 +77,25 @@ func WithAddresses(addrs ...string) Option {
 	return func(o *options) { o.addresses = append(o.addresses, addrs...) }
 }
 
-// WithDialer replaces the plain TCP dialer. It replaces WithTLS.
+// WithDialer connects by a function of the caller's. It replaces WithTransport and
+// WithTLS.
 func WithDialer(dial Dialer) Option { return func(o *options) { o.dial = dial } }
 
-// WithTLS dials with TLS. It replaces WithDialer. A configuration without a
-// ServerName takes the host of the address.
+// WithTransport sets what to connect over; the default is TCP. Each transport has an
+// address of its own at the server. It replaces WithDialer.
+func WithTransport(t Transport) Option {
+	return func(o *options) { o.transport, o.dial = t, nil }
+}
+
+// WithTLS connects under TLS, and checks the server's certificate as the configuration
+// says; QUIC does so also without this option. A configuration without a ServerName
+// takes the host of the address. It replaces WithDialer.
 func WithTLS(config *tls.Config) Option {
 	return func(o *options) {
-		d := tls.Dialer{Config: config}
-		o.dial = func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
+		o.secure, o.dial = config.Clone(), nil
+		if config == nil {
+			o.secure = new(tls.Config)
+		}
 	}
 }
 
@@ -109,7 +132,6 @@ func WithName(name, version string) Option {
 func newOptions(addr string, opts []Option) (options, error) {
 	o := options{
 		addresses:      []string{addr},
-		dial:           dialTCP,
 		connectTimeout: connectTimeoutDefault,
 		answerTimeout:  answerTimeoutDefault,
 		retryBudget:    retryBudgetDefault,
@@ -133,6 +155,8 @@ func (o *options) validate() error {
 		return badOption("timeouts and the retry budget must be above 0")
 	case o.heartbeat < 0:
 		return badOption("heartbeat is %v, want 0 (none) or more", o.heartbeat)
+	case o.transport > WebSocket:
+		return badOption("transport %d is none", o.transport)
 	case o.frameMax < wire.HeaderSize:
 		return badOption("frame limit is %d bytes, want at least %d", o.frameMax, wire.HeaderSize)
 	}
@@ -168,7 +192,19 @@ func badOption(format string, args ...any) error {
 	return &galgo.Error{Code: galgo.CodeInvalidConfiguration, Detail: "client: " + fmt.Sprintf(format, args...)}
 }
 
-func dialTCP(ctx context.Context, addr string) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", addr)
+// connect opens a connection to an address.
+func (o *options) connect(ctx context.Context, addr string) (transport.Conn, error) {
+	switch {
+	case o.dial != nil:
+		conn, err := o.dial(ctx, addr)
+		if err != nil {
+			return nil, err
+		}
+		return transport.OverStream(conn), nil
+	case o.transport == QUIC:
+		return transport.DialQUIC(ctx, addr, o.secure)
+	case o.transport == WebSocket:
+		return transport.DialWebSocket(ctx, addr, o.secure, int64(o.frameMax))
+	}
+	return transport.DialTCP(ctx, addr, o.secure)
 }

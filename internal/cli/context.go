@@ -60,7 +60,7 @@ func contextCreate(_ context.Context, e *env, args []string) error {
 		if p.Contexts == nil {
 			p.Contexts = map[string]profileContext{}
 		}
-		p.Contexts[args[0]] = profileContext{g.address, g.username, g.password, g.token}
+		p.Contexts[args[0]] = profileContext{e.flagAddress(), g.username, g.password, g.token}
 		e.say("Context %s is made.", args[0])
 		return nil
 	})

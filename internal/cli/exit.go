@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 
@@ -89,6 +90,11 @@ func isCall(err error) bool {
 	return ok
 }
 
+func isCertificate(err error) bool {
+	_, ok := errors.AsType[*tls.CertificateVerificationError](err)
+	return ok
+}
+
 // complain tells what went wrong, and what to do next where that is known.
 func (e *env) complain(err error) {
 	fmt.Fprintf(e.program.Stderr, "galgo: %v\n", err)
@@ -106,6 +112,8 @@ func hintFor(err error) string {
 		return "Give --username and --password, or set GALGO_USERNAME and GALGO_PASSWORD."
 	case isCall(err) && client.OutcomeOf(err) == client.Unknown:
 		return "It may have been done or not: look at the state before doing it again."
+	case isCertificate(err):
+		return "The server's certificate is not accepted: give --tls-ca-file with who vouches for it, or --tls-domain with its name. Of a server for development on this machine any is good: --tls-insecure."
 	case errors.Is(err, client.ErrDisconnected):
 		return "Is a server running there? Start one with: galgo server"
 	}

@@ -11,7 +11,12 @@ import (
 	"galgo/client"
 )
 
-const defaultAddress = "127.0.0.1:8090"
+// Where servers are by default, over each transport.
+const (
+	defaultAddress          = "127.0.0.1:8090"
+	defaultQUICAddress      = "127.0.0.1:8080"
+	defaultWebSocketAddress = "127.0.0.1:8092"
+)
 
 // The documented credentials of a fresh server for development. They are tried
 // where nothing else was given and the server is on this machine.
@@ -29,6 +34,7 @@ type globals struct {
 	password string
 	token    string
 	timeout  time.Duration
+	carrier  carrier
 }
 
 func (g *globals) outputFlags(fs *flagSet) {
@@ -37,7 +43,8 @@ func (g *globals) outputFlags(fs *flagSet) {
 }
 
 func (g *globals) connectFlags(fs *flagSet) {
-	fs.StringVarP(&g.address, "tcp-server-address", "a", g.address, "host:port of the server (GALGO_ADDRESS; default "+defaultAddress+")")
+	fs.StringVarP(&g.address, "tcp-server-address", "a", g.address, "host:port of the server (GALGO_ADDRESS; default "+defaultAddress+", or the transport's)")
+	g.carrier.flags(fs)
 	fs.StringVarP(&g.username, "username", "u", g.username, "user name (GALGO_USERNAME, IGGY_USERNAME)")
 	fs.StringVarP(&g.password, "password", "p", g.password, "password (GALGO_PASSWORD, IGGY_PASSWORD); asked for if missing")
 	fs.StringVarP(&g.token, "token", "t", g.token, "personal access token, instead of user name and password (GALGO_TOKEN)")
@@ -46,7 +53,7 @@ func (g *globals) connectFlags(fs *flagSet) {
 
 // otherEnv names the variables that this package reads, so that the configuration
 // of the server does not take them for its own.
-var otherEnv = []string{"GALGO_HOME", "GALGO_ADDRESS", "GALGO_USERNAME", "GALGO_PASSWORD", "GALGO_TOKEN"}
+var otherEnv = []string{"GALGO_HOME", "GALGO_ADDRESS", "GALGO_TRANSPORT", "GALGO_TLS", "GALGO_TLS_CA_FILE", "GALGO_TLS_DOMAIN", "GALGO_USERNAME", "GALGO_PASSWORD", "GALGO_TOKEN"}
 
 func orElse(s, otherwise string) string {
 	if s == "" {
@@ -65,14 +72,10 @@ func (g *globals) check() error {
 	return nil
 }
 
-// serverAddress is where the server is: flag, context, variable, default.
+// serverAddress is where the server is, over the transport that was chosen.
 func (e *env) serverAddress() string {
-	address := e.globals.address
-	if address == "" {
-		p, _ := e.profile() // login says what is wrong with it
-		address = p.context().Address
-	}
-	return orElse(address, orElse(e.getenv("GALGO_ADDRESS"), defaultAddress))
+	t, _ := e.transport() // who connects sees the error
+	return e.addressOf(t)
 }
 
 // connect dials the server and signs in.
@@ -87,11 +90,15 @@ func (e *env) connect(ctx context.Context, opts ...client.Option) (*client.Clien
 func (e *env) dial(ctx context.Context, opts ...client.Option) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.globals.timeout)
 	defer cancel()
+	carried, err := e.carrierOptions()
+	if err != nil {
+		return nil, err
+	}
 	opts = append([]client.Option{
 		client.WithName("galgo-cli", Version),
 		client.WithConnectTimeout(e.globals.timeout),
 		client.WithRetryBudget(e.globals.timeout),
-	}, opts...)
+	}, append(carried, opts...)...)
 	return client.Dial(ctx, e.serverAddress(), opts...)
 }
 
@@ -130,7 +137,7 @@ func (e *env) login() (client.Option, error) {
 			return client.WithToken(session.Token), nil
 		}
 		c := p.context()
-		if g.address != "" && g.address != c.Address {
+		if at := e.flagAddress(); at != "" && at != c.Address {
 			c = profileContext{} // its secrets are for its server
 		}
 		username, token, password = c.Username, c.Token, orElse(password, c.Password)
