@@ -11,6 +11,9 @@ import (
 )
 
 func main() {
+	// quic-go would write to standard error, past the log. What it has to say of the
+	// system's UDP buffers is in docs/operations.md.
+	os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	status := cli.Run(ctx, cli.Program{

@@ -52,15 +52,25 @@ type Certificate struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	seen    [2]stamp // of the files, when they were tried last; zero if there are none
+	files   bool   // it comes from them
+	seen    stamps // when they were tried last
 	looked  time.Time
 }
 
-// stamp tells a file from another that has its name later.
-type stamp struct {
-	time time.Time
-	size int64
+// stamp tells a file from another that has its name later, or none.
+type stamp struct{ info os.FileInfo }
+
+func (s stamp) same(o stamp) bool {
+	if s.info == nil || o.info == nil {
+		return s.info == o.info
+	}
+	return os.SameFile(s.info, o.info) && s.info.ModTime().Equal(o.info.ModTime()) && s.info.Size() == o.info.Size()
 }
+
+// stamps are those of a certificate and its key.
+type stamps struct{ cert, key stamp }
+
+func (s stamps) same(o stamps) bool { return s.cert.same(o.cert) && s.key.same(o.key) }
 
 // ErrCertificate is a certificate that a server cannot begin with.
 var ErrCertificate = errors.New("transport: no certificate")
@@ -115,7 +125,7 @@ func (c *Certificate) failed(err error) error {
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); c.seen != [2]stamp{} && now.Sub(c.looked) >= lookAgain {
+	if now := time.Now(); c.files && now.Sub(c.looked) >= lookAgain {
 		c.looked = now
 		c.refresh()
 	}
@@ -125,7 +135,7 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // refresh tries the files if they are not those that were tried last.
 func (c *Certificate) refresh() {
 	seen, err := c.stamps()
-	if seen == c.seen {
+	if seen.same(c.seen) {
 		return
 	}
 	if err == nil {
@@ -137,17 +147,12 @@ func (c *Certificate) refresh() {
 	}
 }
 
-func (c *Certificate) stamps() (s [2]stamp, err error) {
-	for i, name := range []string{c.source.CertFile, c.source.KeyFile} {
-		info, err := os.Stat(name)
-		if err != nil {
-			// A state of its own, so that it is noticed when the file is back.
-			s[i] = stamp{time.Unix(0, 1), -1}
-			return s, err
-		}
-		s[i] = stamp{info.ModTime(), info.Size()}
+func (c *Certificate) stamps() (s stamps, err error) {
+	if s.cert.info, err = os.Stat(c.source.CertFile); err != nil {
+		return s, err
 	}
-	return s, nil
+	s.key.info, err = os.Stat(c.source.KeyFile)
+	return s, err
 }
 
 // load reads the files. Stamps come first: what changes meanwhile is read again.
@@ -160,12 +165,17 @@ func (c *Certificate) load() error {
 	if err != nil {
 		return c.failed(err)
 	}
-	c.seen, c.looked, c.current = seen, time.Now(), &pair
+	c.files, c.seen, c.looked, c.current = true, seen, time.Now(), &pair
+	c.tell()
+	return nil
+}
+
+// tell says which certificate is in use, and whether not for long.
+func (c *Certificate) tell() {
 	c.log.Info("certificate in use", c.described()...)
-	if left := time.Until(pair.Leaf.NotAfter); left < expirySoon {
+	if left := time.Until(c.current.Leaf.NotAfter); left < expirySoon {
 		c.log.Warn("the certificate ends soon or has ended; clients that check it will refuse the server", c.described()...)
 	}
-	return nil
 }
 
 func (c *Certificate) described() []any {
