@@ -33,6 +33,7 @@ func (c *conn) serveLocal(ctx context.Context, r *request) {
 // here is refused by refusal.
 var reads = map[wire.Command]func(*reader, []byte) galgo.Code{
 	wire.CommandGetStats:           (*reader).stats,
+	wire.CommandGetSnapshot:        (*reader).snapshot,
 	wire.CommandGetClusterMetadata: (*reader).cluster,
 	wire.CommandDescribeOptions:    (*reader).describeOptions,
 	wire.CommandGetMe:              (*reader).me,

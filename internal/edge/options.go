@@ -68,6 +68,8 @@ type Options struct {
 	Hasher Passwords
 	// Logger gets the events of the edge; nil: slog.Default.
 	Logger *slog.Logger
+	// Diagnostics answers the snapshot command; nil: it is refused.
+	Diagnostics Diagnostics
 	// Version is what clients are told of the server at sign-in, 1..255 bytes; empty: "galgo".
 	Version string
 

@@ -23,6 +23,7 @@ type Server struct {
 	turns    *turns
 	throttle *throttle
 	events   *events
+	snapshot sync.Mutex // held while diagnostics are packed
 }
 
 // New returns a server that answers from a backend. It panics if the options do

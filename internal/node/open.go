@@ -81,7 +81,7 @@ func (n *Node) makeEdge() error {
 		Hasher: hasher, Logger: n.log, Version: n.version, Connections: n.files.connections,
 		FrameMax: uint32(n.cfg.MessageBus.MaxMessageSize), ByteBudget: int64(n.cfg.System.MemoryBudget),
 		InflightSends: l.RequestsPerConnection, InflightBytes: int64(l.BytesPerConnection),
-		HandshakeTimeout: n.cfg.MessageBus.HandshakeGrace,
+		HandshakeTimeout: n.cfg.MessageBus.HandshakeGrace, Diagnostics: n,
 	}, n.engine)
 	return nil
 }
@@ -124,6 +124,10 @@ func (n *Node) makeRoot(ctx context.Context, settings metadata.Settings) error {
 	return n.internal(ctx, metadata.OperationBootstrap, body)
 }
 
+// generatedMark begins the one message that holds a secret, and that therefore never
+// leaves the machine in a snapshot.
+const generatedMark = "root user made: name"
+
 // rootCredentials decides the first password: see the decision on root
 // credentials in docs/decisions.
 func (n *Node) rootCredentials() (name, password string) {
@@ -137,7 +141,7 @@ func (n *Node) rootCredentials() (name, password string) {
 	}
 	generated := rand.Text()
 	// In the text of the message: attributes of this name are masked in every log.
-	n.log.Warn("root user made: name " + wellKnown + ", password " + generated + " (generated, shown only here)")
+	n.log.Warn(generatedMark + " " + wellKnown + ", password " + generated + " (generated, shown only here)")
 	return wellKnown, generated
 }
 
