@@ -395,3 +395,25 @@ func TestCertificatesAreChecked(t *testing.T) {
 		})
 	}
 }
+
+// A frame that gets no answer does not hold up what comes behind it: over QUIC its
+// stream is reset, elsewhere the client sees nothing.
+func TestFramesWithoutAnswerOverEachTransport(t *testing.T) {
+	eachCarrier(t, func(t *testing.T, c carrier) {
+		r := overCarrier(t, c)
+		nobody := wire.RequestHeader{Operation: wire.OperationNonReplicated, Command: wire.CommandPing}
+		frame := nobody.AppendFrame(nil, []byte("body"))
+		if c.survives {
+			raw := c.raw(t, r.addr, r.client)
+			for range 20 {
+				raw.whole(t, frame)
+				raw.ended(t)
+			}
+			raw.close()
+			return
+		}
+		p := r.connect()
+		p.write(frame)
+		p.alive()
+	})
+}

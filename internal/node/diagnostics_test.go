@@ -66,3 +66,16 @@ func TestTailOfALog(t *testing.T) {
 		}
 	}
 }
+
+// The well-known password is for a server that nobody else can reach, by whatever.
+func TestReachable(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:1": false, "[::1]:1": false, "localhost:1": false, "0.0.0.0:1": true, "[::]:1": true, "10.0.0.1:1": true, "broker:1": true, "": false,
+	} {
+		for _, at := range []config.Bound{{TCP: address}, {QUIC: address}, {WebSocket: address}, {TCP: "127.0.0.1:2", QUIC: address}} {
+			if got := reachable(at); got != want {
+				t.Errorf("%+v: %v, want %v", at, got, want)
+			}
+		}
+	}
+}
