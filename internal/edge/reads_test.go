@@ -20,7 +20,7 @@ func TestCodesWithoutAnAnswerOfTheirOwn(t *testing.T) {
 	}
 	for _, c := range []wire.Command{
 		33, 34, 35, 36, 37, 42, 43, 101, 121, 122, 202, 203, 204, 205, 302, 303, 304, 305, 402, 403, 503, 602, 603, 604, 605,
-		wire.CommandFlushUnsavedBuffer, wire.CommandGetSnapshot,
+		wire.CommandFlushUnsavedBuffer,
 	} {
 		p.wantStatus(p.ask(p.commandHeader(c), nil), galgo.CodeFeatureUnavailable)
 	}
