@@ -20,8 +20,25 @@ type (
 	ClientInfo = wire.ClientInfo
 	// ClientDetails is a connection and its groups.
 	ClientDetails = wire.ClientDetails
+	// SnapshotSection is a part of a snapshot, SnapshotMethod how it is packed.
+	SnapshotSection = wire.SnapshotType
+	SnapshotMethod  = wire.SnapshotCompression
 	// OptionDescription describes an option that things of a scope can have.
 	OptionDescription = wire.OptionDescription
+)
+
+// The sections of snapshots, and the methods that galgo's server has.
+const (
+	SnapshotFilesystem   = wire.SnapshotFilesystem
+	SnapshotProcesses    = wire.SnapshotProcesses
+	SnapshotResources    = wire.SnapshotResources
+	SnapshotTest         = wire.SnapshotTest
+	SnapshotServerLogs   = wire.SnapshotServerLogs
+	SnapshotServerConfig = wire.SnapshotServerConfig
+	SnapshotAll          = wire.SnapshotAll
+
+	SnapshotStored   = wire.SnapshotStored
+	SnapshotDeflated = wire.SnapshotDeflated
 )
 
 // UserIDNone is the user of a connection that has not signed in.
@@ -40,6 +57,13 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 // ClusterMetadata reads the roster.
 func (c *Client) ClusterMetadata(ctx context.Context) (ClusterMetadata, error) {
 	return query(ctx, c, "cluster metadata", wire.CommandGetClusterMetadata, nil, wire.DecodeClusterMetadata)
+}
+
+// Snapshot has the server pack diagnostics of itself into a ZIP archive. It makes one at
+// a time, and leaves out what it cannot collect.
+func (c *Client) Snapshot(ctx context.Context, method SnapshotMethod, sections ...SnapshotSection) ([]byte, error) {
+	body := wire.GetSnapshotRequest{Compression: method, Types: sections}
+	return query(ctx, c, "snapshot", wire.CommandGetSnapshot, body, func(b []byte) ([]byte, error) { return b, nil })
 }
 
 // DescribeOptions lists the options that things of a scope can have.

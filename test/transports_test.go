@@ -186,6 +186,37 @@ func roundTrip(t *testing.T, ctx context.Context, c *client.Client, name string)
 	}
 }
 
+// The snapshot command leaves a file with what it was asked for, and no secret.
+func TestSnapshotOfAProcess(t *testing.T) {
+	const password = "very secret"
+	s := newServer(t, "GALGO_ROOT_USERNAME=admin", "GALGO_ROOT_PASSWORD="+password, "GALGO_SYSTEM_LOGGING_FILE_ENABLED=true")
+	s.start()
+	dir := t.TempDir()
+	env := append(os.Environ(), "GALGO_ADDRESS="+s.address, "GALGO_USERNAME=admin", "GALGO_PASSWORD="+password)
+	if out, status := run(t, env, "snapshot", "-c", "stored", "-o", dir); status != 0 {
+		t.Fatalf("exit %d\n%s", status, out)
+	}
+	names, _ := filepath.Glob(filepath.Join(dir, "snapshot_*.zip"))
+	if len(names) != 1 {
+		t.Fatalf("files %v", names)
+	}
+	archive, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"filesystem_overview.txt", "process_list.txt", "resource_usage.txt", "test.txt", "server_logs.txt", "server_config.txt", "listening"} {
+		if !strings.Contains(string(archive), want) {
+			t.Errorf("no %s in the archive", want)
+		}
+	}
+	if strings.Contains(string(archive), password) {
+		t.Error("the password is in the archive")
+	}
+	if out, status := run(t, env, "snapshot", "-s", "all,test"); status != 2 {
+		t.Errorf("all and another: exit %d\n%s", status, out)
+	}
+}
+
 // A certificate is exchanged while the server runs: connections that are open stay,
 // new ones see it, and one that cannot be used changes nothing.
 func TestCertificateIsExchangedWithoutARestart(t *testing.T) {

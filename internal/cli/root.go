@@ -19,7 +19,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 denied,
 5 no connection, 6 outcome unknown, 7 exists already, 130 interrupted.`,
 		subs: []*command{
 			serverCommand(), configCommand(),
-			pingCommand(), meCommand(), statsCommand(), clientCommand(), clusterCommand(), optionsCommand(),
+			pingCommand(), meCommand(), statsCommand(), clientCommand(), clusterCommand(), optionsCommand(), snapshotCommand(),
 			streamCommand(), topicCommand(), partitionCommand(), segmentCommand(), messageCommand(), offsetCommand(),
 			userCommand(), tokenCommand(), loginCommand(), logoutCommand(), sessionCommand(), contextCommand(),
 			benchCommand(), simCommand(), inspectCommand(), versionCommand(),
