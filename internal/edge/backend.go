@@ -11,7 +11,7 @@
 //	login.go     sign-in and sign-out; throttle.go for sources that keep being refused,
 //	             detach.go for sessions that lost their connection
 //	writes.go    sends and offset writes; sends.go for those in flight
-//	polls.go, offsets.go, local.go, system.go, entities.go   reads
+//	polls.go, offsets.go, local.go, system.go, entities.go, snapshot.go   reads
 //
 // A connection has a reader, which takes one request after the other and may wait,
 // and a writer. Whatever a peer can make the server keep is counted: requests and
