@@ -35,7 +35,9 @@ Passwords and keys are left out. The file is named for the time.`,
 			fs.StringSliceVarP(&sections, "snapshot-types", "s", []string{"all"}, "filesystem_overview, process_list, resource_usage, test, server_logs, server_config; or all")
 			fs.StringVarP(&dir, "out-dir", "o", ".", "directory of the file")
 		},
-		run: func(ctx context.Context, e *env, _ []string) error { return saveSnapshot(ctx, e, method, sections, dir) },
+		run: func(ctx context.Context, e *env, _ []string) error {
+			return saveSnapshot(ctx, e, method, sections, dir)
+		},
 	}
 }
 

@@ -32,6 +32,8 @@ type conn struct {
 	freed    chan struct{} // holds a token when queues got shorter
 	bound    atomic.Pointer[binding]
 	spoke    atomic.Bool // a request has come
+	began    time.Time
+	end      context.CancelFunc
 
 	// Of the reader alone.
 	header  [wire.HeaderSize]byte
@@ -76,6 +78,8 @@ func newConn(s *Server, id uint32, socket transport.Conn, detacher *detacher, fa
 		address:  addressOf(socket),
 		in:       bufio.NewReaderSize(socket, readBufferSize),
 		freed:    make(chan struct{}, 1),
+		began:    time.Now(),
+		end:      fail,
 	}
 	c.source = sourceOf(c.address)
 	c.sends = newSends(c)

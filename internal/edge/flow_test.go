@@ -353,6 +353,30 @@ func TestConnectionLimit(t *testing.T) {
 
 // Serve ends when its context does, and leaves nothing behind: the bubble would
 // not end otherwise.
+// Peers that say nothing cannot keep others out: when all places are taken, the one
+// that has been silent for longest goes. Who has spoken stays.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *Options) { o.Connections = 3 })
+		speaks := r.connect()
+		speaks.alive()
+		older := r.connect()
+		synctest.Wait()
+		time.Sleep(r.server.options.HandshakeTimeout - time.Second)
+		younger := r.connect()
+		synctest.Wait()
+		r.connect().wantClosed() // the others have had too little time yet
+		time.Sleep(time.Second)
+		r.connect().wantClosed()
+		older.wantClosed()
+		synctest.Wait()
+		r.connect().alive()
+		r.connect().wantClosed()
+		younger.alive()
+		speaks.alive()
+	})
+}
+
 func TestServeStopsAllItStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"galgo"
 )
@@ -119,4 +120,20 @@ func (r *registry) count() uint32 {
 		}
 	}
 	return n
+}
+
+// endSilent ends the oldest connection that has not sent a request for as long as it is
+// open, if it has been open for so long.
+func (r *registry) endSilent(open time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var oldest *conn
+	for _, c := range r.conns {
+		if !c.spoke.Load() && (oldest == nil || c.began.Before(oldest.began)) {
+			oldest = c
+		}
+	}
+	if oldest != nil && time.Since(oldest.began) >= open {
+		oldest.end()
+	}
 }

@@ -117,11 +117,13 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // admit serves a peer if there is a slot for it, else closes its connection. What
-// its transport begins with holds a slot, too.
+// its transport begins with holds a slot, too. Peers that say nothing may stay for as
+// long as nobody else wants their place: then one of them goes, for whoever tries next.
 func (s *Server) admit(peer transport.Incoming, serve func(transport.Incoming)) {
 	if !s.slots.TryAcquire(1) {
 		s.events.refused(peer, s.options.Connections)
 		peer.Close()
+		s.registry.endSilent(s.options.HandshakeTimeout)
 		return
 	}
 	serve(peer)
