@@ -80,7 +80,7 @@ var targeted = []fault{faultFork, faultEcho, faultAmbush, faultStray, faultForei
 
 // notDrawn are faults that a run has only if it is asked for them: the system does not
 // survive them yet.
-var notDrawn = []fault{faultSyncDir}
+var notDrawn []fault
 
 // betweenNodes are the faults that need more than one.
 var betweenNodes = []fault{

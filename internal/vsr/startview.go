@@ -76,6 +76,7 @@ func (c *Core) adopt(m *Message) {
 	c.status = StatusNormal
 	c.restartElectionClock()
 	c.heard = true
+	c.barrier = m.Op // an earlier primary may have answered all of it, and nothing else
 	c.learnCommit(m.Commit)
 	c.aim(target{
 		op: m.Op, identity: m.Identity, commit: m.Commit, install: true,

@@ -46,9 +46,13 @@ func Inspect(d disk.Disk, dir string, visit func(Item) error) error {
 			f.f.Close()
 		}
 	}()
-	in.openFiles(d, names.sequences)
+	left, kept := leftBehind(names.sequences)
+	in.openFiles(d, kept)
 	if err := in.run(); err != nil {
 		return err
+	}
+	if len(left) > 0 && len(in.problems) > 0 {
+		in.problems = append([]error{in.l.gap(left[len(left)-1], kept[0])}, in.problems...)
 	}
 	return errors.Join(in.problems...)
 }
@@ -63,11 +67,8 @@ type inspector struct {
 // openFiles opens what it can. The first readable file says whose log it is.
 func (in *inspector) openFiles(d disk.Disk, sequences []uint64) {
 	l := in.l
-	for i, sequence := range sequences {
+	for _, sequence := range sequences {
 		it := Item{File: l.fileName(sequence, fileSuffix), At: Position{File: sequence}}
-		if i > 0 && sequence != sequences[i-1]+1 {
-			in.problems = append(in.problems, l.missing(sequences[i-1]+1, sequence-1, fmt.Sprintf("file %d is there", sequence)))
-		}
 		f, err := openFile(d, it.File)
 		if err == nil {
 			if len(l.files) == 0 {

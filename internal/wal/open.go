@@ -59,7 +59,12 @@ func Open(d disk.Disk, dir string, o Options) (*Log, *Recovered, error) {
 		rec.Fresh = true
 		return l, rec, l.create(names.temps)
 	}
+	left, kept := leftBehind(names.sequences)
+	names.sequences, names.temps = kept, append(names.temps, l.named(left)...)
 	if err := l.recover(names, rec); err != nil {
+		if _, refused := errors.AsType[*Error](err); refused && len(left) > 0 { // what is missing is needed after all
+			err = l.gap(left[len(left)-1], kept[0])
+		}
 		for _, f := range append(l.files, l.spares...) {
 			f.f.Close()
 		}
@@ -159,12 +164,32 @@ func (l *Log) recover(names dirNames, rec *Recovered) error {
 	return l.resume(s, v)
 }
 
+// leftBehind splits the files of a log where one is missing. Those before the last gap
+// were freed, if the rest says that it needs none of them: the sync behind a removal may
+// have failed, and then a power loss brings back what was removed.
+func leftBehind(sequences []uint64) (left, kept []uint64) {
+	from := len(sequences) - 1
+	for from > 0 && sequences[from] == sequences[from-1]+1 {
+		from--
+	}
+	return sequences[:from], sequences[from:]
+}
+
+func (l *Log) named(sequences []uint64) (names []string) {
+	for _, sequence := range sequences {
+		names = append(names, l.fileName(sequence, fileSuffix))
+	}
+	return names
+}
+
+// gap is the refusal of files that are missing behind a file and before another.
+func (l *Log) gap(before, after uint64) *Error {
+	return l.missing(before+1, after-1, fmt.Sprintf("file %d is there", after))
+}
+
 // openFiles opens every file and checks that it is whole, ours and in its place.
 func (l *Log) openFiles(sequences []uint64) error {
-	for i, sequence := range sequences {
-		if i > 0 && sequence != sequences[i-1]+1 {
-			return l.missing(sequences[i-1]+1, sequence-1, fmt.Sprintf("file %d is there", sequence))
-		}
+	for _, sequence := range sequences {
 		f, err := openFile(l.d, l.fileName(sequence, fileSuffix))
 		if err != nil {
 			return err

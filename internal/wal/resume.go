@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"galgo/internal/disk"
 	"galgo/internal/vsr"
@@ -18,10 +19,13 @@ func (l *Log) resume(s *scanner, v verdict) error {
 	l.dataEnd = s.dataEnd
 	witness := s.witness
 	var err error
-	if v.torn || s.witness.Less(s.dataEnd) {
+	if v.torn || s.witness.Less(s.dataEnd) || l.empty() {
 		witness, err = l.replaceTail(s, v)
 	} else {
 		err = l.rewriteMarks()
+	}
+	if err == nil {
+		err = l.renameSpares()
 	}
 	if err != nil {
 		return err
@@ -29,6 +33,10 @@ func (l *Log) resume(s *scanner, v verdict) error {
 	l.reach.start(Position{l.cur.sequence, l.end}, witness)
 	return nil
 }
+
+// empty: nothing was ever written. The only file may have a name that no sync of the
+// directory makes durable any more, so another takes its place.
+func (l *Log) empty() bool { return len(l.files) == 1 && l.end == blockSize }
 
 // rewriteMarks writes the marks that end the log anew, if any. Everything before
 // them was synced, or they would not be there; they themselves may be in memory
@@ -71,7 +79,7 @@ func (l *Log) replaceTail(s *scanner, v verdict) (witness Position, err error) {
 		return witness, errors.Join(err, f.Close())
 	}
 	copied := &file{f: f, name: temp, fileHeader: old.fileHeader}
-	if end+markRoom <= old.size {
+	if end+markRoom <= old.size && (v.torn || !l.empty()) {
 		if witness, err = l.writeFirstMark(copied, v.before); err != nil {
 			return witness, errors.Join(err, f.Close())
 		}
@@ -129,6 +137,31 @@ func (l *Log) demote(f *file, temp string) (disk.File, error) {
 		return nil, fmt.Errorf("wal: %w", err)
 	}
 	return opened, nil
+}
+
+// renameSpares gives the files that nothing was written to their names once more: a
+// sync of the directory may have failed behind them, and no later one would make those
+// names durable. They are set aside from the last to the first, so that a crash leaves
+// no gap, and come back in order.
+func (l *Log) renameSpares() error {
+	temp := func(f *file) string { return l.fileName(f.sequence, tempSuffix) }
+	for _, f := range slices.Backward(l.spares) {
+		raw, err := l.demote(f, temp(f))
+		if err == nil {
+			err = raw.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i, f := range l.spares {
+		placed, err := l.place(temp(f), f.fileHeader)
+		if err != nil {
+			return err
+		}
+		l.spares[i] = placed
+	}
+	return nil
 }
 
 func (l *Log) copyPrefix(to disk.File, from *file, size int64) error {
