@@ -66,6 +66,9 @@ func (m *Metadata) recover(store superblock.Store, state superblock.State, base 
 	if err != nil {
 		return err
 	}
+	if state, err = noteCommitted(store, state, replay.applied.Op, m.cfg.Replicas); err != nil {
+		return err
+	}
 	m.super = superblockWriter{store: store, exec: m.cfg.Executor, state: state}
 	m.ckpt.op = base.Op
 	m.group = group[metadata.Output]{
@@ -83,6 +86,19 @@ func (m *Metadata) recover(store superblock.Store, state superblock.State, base 
 	}
 	m.group.touch()
 	return nil
+}
+
+// noteCommitted has the superblock know what a prepare in the log named as committed:
+// groups are about to be made of it, and a view may drop that prepare (see settleOwed).
+func noteCommitted(store superblock.Store, state superblock.State, applied vsr.Op, replicas int) (superblock.State, error) {
+	if replicas == 1 || uint64(applied) <= state.CommitMax {
+		return state, nil
+	}
+	state.CommitMax = uint64(applied)
+	if err := store.Write(state.Append(nil)); err != nil {
+		return state, fmt.Errorf("superblock: %w", err)
+	}
+	return state, nil
 }
 
 // recoverPromise reads what this replica has promised: the log has it first, so the

@@ -163,7 +163,7 @@ func (p *plan) crowdLess(rng *rand.Rand) {
 	t.ElectionTicks = min(t.ElectionTicks, 4*t.HeartbeatTicks+rng.IntN(8))
 	t.ViewChangeTicks = min(t.ViewChangeTicks, t.ElectionTicks+rng.IntN(8))
 	t.RepeatTicks, t.ProbeTicks, t.ProbeAttempts = min(t.RepeatTicks, 5), min(t.ProbeTicks, 6), 2
-	p.work.timeout = between(rng, 100*millisecond, 600*millisecond)
+	p.work.timeout = max(between(rng, 100*millisecond, 600*millisecond), 16*p.nodes.jobMax, 16*p.network.delayMax)
 	p.steps += p.steps / 2
 }
 

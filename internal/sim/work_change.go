@@ -135,6 +135,7 @@ func (r *changeRecord) ended(reply edge.MetadataReply, f fate) {
 		r.again()
 		return
 	}
+	c.w.say("request %d of %v, session %d, at n%d: outcome %d, %v", r.request, c, c.session.epoch, c.node.id, reply.Outcome, reply.Code)
 	switch reply.Outcome {
 	case edge.OutcomeReply:
 		r.replied(reply)

@@ -164,6 +164,7 @@ func (s *sendRecord) ended(r edge.SendReply, f fate) {
 		s.again()
 		return
 	}
+	w.say("send %d of client %d, number %d, to group %d at n%d: %v", s.serial, c.index, s.number, s.group, c.node.id, r.Code)
 	switch r.Code {
 	case galgo.CodeOK:
 		s.ack(r)

@@ -75,6 +75,7 @@ func (c *client) register(then func()) {
 			done(r)
 		})
 	}, func(r edge.MetadataReply, f fate) {
+		c.w.say("%v signs in at n%d: fate %d, outcome %d, %v", c, n.id, f, r.Outcome, r.Code)
 		if f == answered && r.Outcome == edge.OutcomeReply {
 			c.actor = who
 			c.registered(r)

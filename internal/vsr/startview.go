@@ -109,7 +109,7 @@ func (c *Core) finishInstall() {
 // answered all of it, so nothing is answered from the state before it is applied.
 func (c *Core) becomePrimary() {
 	c.status = StatusNormal
-	c.barrier = max(c.barrier, c.log.head)
+	c.barrier = c.log.head
 	c.verified = c.log.head
 	c.restartElectionClock()
 	c.heard = true
