@@ -13,12 +13,13 @@ type Status struct {
 	CommitMin    vsr.Op
 	CommitMax    vsr.Op
 	Primary      bool // it may propose now
+	Transferring bool // it takes a checkpoint from another replica
 }
 
 func statusOf(group vsr.GroupID, incarnation uint64, c *vsr.Core) Status {
 	return Status{
 		Group: group, Incarnation: incarnation, Status: c.Status(), State: c.View(), Head: c.Head(), HeadIdentity: c.HeadIdentity(),
-		CommitMin: c.CommitMin(), CommitMax: c.CommitMax(), Primary: c.IsPrimary(),
+		CommitMin: c.CommitMin(), CommitMax: c.CommitMax(), Primary: c.IsPrimary(), Transferring: c.Transferring(),
 	}
 }
 

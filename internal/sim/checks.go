@@ -119,6 +119,11 @@ func (k *checks) leaves(n *node, m *vsr.Message) {
 	if m.Kind < vsr.MessageSuspect || m.Kind > vsr.MessagePresentView {
 		return
 	}
+	if m.Kind == vsr.MessageDoViewChange && !m.Unknown {
+		if s, _ := n.status(m.Group); s.Transferring {
+			k.w.fail("vote", "node %d takes a checkpoint and votes as if it could tell: %s", n.id, describe(m))
+		}
+	}
 	shown := k.shown[n.id][m.Group]
 	k.shown[n.id][m.Group] = vsr.State{View: max(shown.View, m.View), LogView: max(shown.LogView, m.LogView)}
 	if d := k.durable[n.id][m.Group]; m.View <= d.View && m.LogView <= d.LogView {

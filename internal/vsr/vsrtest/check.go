@@ -15,7 +15,7 @@ import (
 //   - a message leaves that shows a view or log_view which the disk of its sender
 //     does not hold; or acknowledges in another than the sender is in, or what the
 //     disk does not hold or is about to drop; or is a vote that denies what the disk
-//     holds;
+//     holds, or one that claims to tell while a checkpoint replaces the log;
 //   - a commit point is named that no replication quorum has reached;
 //   - an op that a replication quorum acknowledged in one view is replaced, also
 //     if nobody came to apply it;
@@ -217,6 +217,9 @@ func (k *checks) leaves(c *Cluster, r *replica, m vsr.Message) {
 	case vsr.MessageDoViewChange, vsr.MessageStartViewChange:
 		if s.Doubt == vsr.DoubtAll {
 			k.failf("replica %d was replaced and votes: %s", r.id, c.messageString(m))
+		}
+		if m.Kind == vsr.MessageDoViewChange && r.core.Transferring() && !m.Unknown {
+			k.failf("replica %d takes a checkpoint and votes as if it could tell: %s", r.id, c.messageString(m))
 		}
 	case vsr.MessagePrepare, vsr.MessageCommit, vsr.MessageStartView:
 		if was, ok := k.primaries[m.View]; ok && was != r.id {
