@@ -53,10 +53,17 @@ func (k *checks) started(n *node) {
 // wholeAlone: the disk of a single node is its quorum. It comes back with all that
 // was ever applied.
 func (k *checks) wholeAlone(n *node, s shard.Status) {
-	if k.w.plan.replicas > 1 || n.rotten {
+	if k.w.plan.replicas > 1 {
 		return
 	}
-	if head := k.w.model.group(s.Group).head(); s.CommitMin < head {
+	g := k.w.model.group(s.Group)
+	if s.CommitMin < g.head() && g.volatile && n.lostPower {
+		k.w.model.forget(g, s.CommitMin)
+	}
+	if n.rotten {
+		return
+	}
+	if head := g.head(); s.CommitMin < head {
 		k.w.fail("durability", "node %d comes back with op %d of group %d, op %d was applied", n.id, s.CommitMin, s.Group, head)
 	}
 }

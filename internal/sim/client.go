@@ -23,6 +23,7 @@ type workPlan struct {
 	topics     int
 	partitions int
 	weights    [works]int
+	memory     int // one topic in so many has durability memory
 	hangUp     int // one answer in so many is lost with the connection
 }
 

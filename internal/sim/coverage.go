@@ -29,6 +29,7 @@ type Coverage struct {
 	DiedInSnapshot, DiedInSuperblock, DiedInPrune        int // the metadata's checkpoint: its phases
 	DiedInTable, DiedInFreeing                           int // the partitions'
 	TornTails                                            int
+	Forgotten                                            int // ops of topics with durability memory
 	Traps, Dances, Echoes                                int
 	ViewChanges, Truncations, Repairs, Transfers         int
 	Applied, MetadataApplied                             int

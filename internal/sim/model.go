@@ -40,6 +40,9 @@ type groupModel struct {
 	acked   vsr.Op // highest that a client was answered for
 	answers []timedOp
 	due     vsr.Op // the last of them that is long ago
+
+	volatile bool // a power loss of a single node may take its end
+	forgot   bool // and has
 }
 
 // imprint tells one prepare from another without trusting the identities of the system.
@@ -169,6 +172,11 @@ func (m *model) learnMetadata(p *vsr.Prepare) {
 		Session: p.Session, Request: p.Request, RequestSum: p.RequestSum, User: p.User, Body: p.Body,
 	})
 	m.learnUsers(p, before, &out)
+	for _, change := range out.Changes {
+		if change.Kind == metadata.GroupCreated {
+			m.born(change.Group)
+		}
+	}
 	m.results = append(m.results, metadataResult{p.Client, p.Request, wire.Operation(p.Operation), m.w.now, out, hashOf(m.metadata.View())})
 }
 

@@ -60,7 +60,9 @@ type node struct {
 
 	failing error // why it decided to stop
 	faulted bool  // its disk failed calls in this life
-	doomed  ending
+	// lostPower: what was not synced was lost at some time.
+	lostPower bool
+	doomed    ending
 
 	// What its disk may have lost: see world.mayLose.
 	rotten   bool                   // a bit of it has flipped
@@ -280,6 +282,7 @@ func (n *node) die(how ending) {
 	n.tap.dead = true
 	if how == endPower {
 		n.w.cover.PowerLosses++
+		n.lostPower = true
 		n.disk = n.disk.PowerLoss(n.chance[nodeCrash])
 	} else {
 		n.w.cover.Kills++

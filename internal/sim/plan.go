@@ -145,6 +145,7 @@ func draw(o Options) (plan, error) {
 	p.network = drawNetwork(rng, p.faults)
 	p.nodes = drawNodes(rng, p.faults)
 	p.work = drawWork(rng)
+	p.work.memory = pick(aim, 0, 2, 4)
 	if p.faults[faultFork] && p.replicas > 1 && !oneIn(aim, 4) {
 		p.crowdLess(aim)
 		if o.Steps > 0 {

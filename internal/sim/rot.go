@@ -108,6 +108,7 @@ func (k *checks) rottenStart(n *node) {
 			}
 		}
 	}
+	n.had = nil // what comes now may drop some of it
 }
 
 // stray has a piece of a checkpoint rot that was just gathered. What is gathered is a

@@ -101,10 +101,14 @@ func (c *client) drawGroup(in changeInput, stream, topic galgo.Identifier) (chan
 
 // topicOptions keep segments as small as they may be.
 func (c *client) topicOptions() wire.Options {
-	options, err := wire.NewOptions([]galgo.Header{
+	headers := []galgo.Header{
 		{Key: galgo.StringValue(galgo.OptionSegmentSize), Value: galgo.Uint64Value(galgo.SegmentSizeMin)},
 		{Key: galgo.StringValue(galgo.OptionMessagesRequiredToSave), Value: galgo.Uint32Value(c.w.plan.work.saved)},
-	})
+	}
+	if oneIn(c.rng, c.w.plan.work.memory) {
+		headers = append(headers, galgo.Header{Key: galgo.StringValue(galgo.OptionEnforceFsync), Value: galgo.BoolValue(false)})
+	}
+	options, err := wire.NewOptions(headers)
 	if err != nil {
 		panic(err)
 	}

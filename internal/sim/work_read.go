@@ -213,6 +213,9 @@ func (c *client) writeOffset(remove bool) {
 		case galgo.CodeOK:
 			c.w.cover.Offsets++
 			o := m.offsetAt(k, vsr.Op(r.Op))
+			if m.forgot {
+				return
+			}
 			if remove && o.set || !remove && !o.set || !remove && !req.Monotone && (o.value != value || uint64(o.op) != r.Op) {
 				c.w.fail("offsets", "group %d answers at op %d that consumer %d is at %d (removed: %v); the log says %+v", group, r.Op, k.key, value, remove, o)
 			}

@@ -220,6 +220,10 @@ func (s *sendRecord) ack(r edge.SendReply) {
 	i := slices.IndexFunc(s.stored, func(at storedSend) bool {
 		return at.base == r.Base && (uint64(at.op) == r.Op || s.number > 0 && uint64(at.op) < r.Op)
 	})
+	if i < 0 && w.model.group(s.group).forgot { // it was stored, and lost while the answer was on its way
+		s.finish()
+		return
+	}
 	if i < 0 {
 		w.fail("acknowledged", "send %d to group %d is answered with offset %d, op %d; it is stored at %v", s.serial, s.group, r.Base, r.Op, s.places())
 		return

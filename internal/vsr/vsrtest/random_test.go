@@ -99,6 +99,7 @@ const (
 	actRot
 	actLinkDown
 	actPower
+	actIsolate
 	actions
 )
 
@@ -135,6 +136,9 @@ func newSchedule(seed uint64) *schedule {
 	case 4, 5: // logs are damaged, and views come and go
 		s.weights[actRot], s.weights[actCrash], s.weights[actRestart] = 60, 8, 10
 		s.weights[actSuspect] = 6
+	case 6, 7: // one after the other is cut off, with what it has told nobody
+		s.weights[actIsolate], s.weights[actSuspect], s.weights[actCut] = 4+rng.IntN(16), 2, 0
+		s.weights[actReplace] = rng.IntN(4)
 	}
 	for _, w := range s.weights {
 		s.total += w
@@ -235,6 +239,8 @@ func (s *schedule) step(a action) {
 			r.core.LinkDown(uint8(s.rng.IntN(len(c.replicas))))
 			c.perform(i)
 		}
+	case actIsolate:
+		s.isolate()
 	case actPower:
 		for _, r := range c.replicas {
 			if r.core != nil {
@@ -243,6 +249,29 @@ func (s *schedule) step(a action) {
 		}
 	}
 	s.keep()
+}
+
+// isolate cuts off one replica, more often than not a primary, and lets in whoever was cut
+// off before.
+func (s *schedule) isolate() {
+	c := s.cluster
+	i := uint8(s.rng.IntN(len(c.replicas)))
+	for _, r := range c.replicas {
+		if r.core != nil && r.core.IsPrimary() && s.rng.IntN(2) == 0 {
+			i = r.id
+		}
+	}
+	clear(c.cut)
+	for _, r := range c.replicas {
+		if r.id == i {
+			continue
+		}
+		c.cut[[2]uint8{i, r.id}], c.cut[[2]uint8{r.id, i}] = true, true
+		if r.core != nil && s.rng.IntN(2) == 0 {
+			r.core.LinkDown(i)
+			c.perform(r.id)
+		}
+	}
 }
 
 func (s *schedule) packet(a action) {

@@ -1,0 +1,54 @@
+package sim
+
+import (
+	"slices"
+
+	"galgo/internal/vsr"
+	"galgo/internal/wire"
+)
+
+// A topic with durability memory may lose its last messages when the only node loses
+// power. What is lost was never there from then on, for the model too.
+
+// volatile reports whether a group was made for a topic with durability memory. An
+// update of the topic may have ended that, but a node finds out when it is restarted.
+func (m *model) volatile(id vsr.GroupID) bool { return m.group(id).volatile }
+
+// born takes note of a group that the metadata has just made.
+func (m *model) born(id uint64) {
+	v := m.metadata.View()
+	if p, ok := v.PartitionOf(id); ok {
+		if t, ok := v.TopicOf(p); ok {
+			m.group(vsr.GroupID(id)).volatile = t.Options.Durability() == wire.DurabilityMemory
+		}
+	}
+}
+
+// forget cuts a group to what a power loss left of it.
+func (m *model) forget(g *groupModel, op vsr.Op) {
+	m.w.cover.Forgotten += int(g.head() - op)
+	m.w.say("group %d has lost ops %d to %d, as it may", g.id, op+1, g.head())
+	g.chosen, g.forgot = g.chosen[:op], true
+	for len(g.sends) > 0 && g.sends[len(g.sends)-1].op > op {
+		lost := g.sends[len(g.sends)-1]
+		g.sends = g.sends[:len(g.sends)-1]
+		lost.send.stored = slices.DeleteFunc(lost.send.stored, func(at storedSend) bool { return at.op > op })
+	}
+	g.purges = slices.DeleteFunc(g.purges, func(p storedPurge) bool { return p.op > op })
+	// order-free: each consumer by itself.
+	for k := range g.offsets {
+		g.offsets[k] = slices.DeleteFunc(g.offsets[k], func(o storedOffset) bool { return o.op > op })
+	}
+	_, g.next = g.at(op)
+	g.time = 0
+	g.acked, g.due = min(g.acked, op), min(g.due, op)
+	g.answers = slices.DeleteFunc(g.answers, func(a timedOp) bool { return a.op > op })
+	for _, s := range m.w.crowd.sends {
+		if s.group == g.id {
+			s.floor = min(s.floor, op)
+		}
+	}
+	for _, n := range m.w.nodes {
+		n.served[g.id] = min(n.served[g.id], op)
+	}
+}
