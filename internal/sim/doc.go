@@ -19,9 +19,14 @@
 //	tap.go         the disk as a node sees it, which may die at any call
 //	network.go     frames between replicas
 //	nemesis.go     what goes wrong, and when
+//	dance.go       primaries that are cut off in the middle of what they say
+//	echo.go        old answers that come again
+//	ambush.go      deaths between two steps of one thing
+//	rot.go         bits that flip
 //	client.go      clients: attempts, time-outs, retries
 //	work_*.go      what clients ask for
 //	model.go       what must be true of each group, from what replicas apply
+//	memory.go      what a topic with durability memory may lose
 //	check_*.go     what is compared with it
 //	history.go     linearizability of the metadata
 //	coverage.go    what a run has reached

@@ -78,10 +78,6 @@ var allFaults = []fault{
 // others: two runs of three have each.
 var targeted = []fault{faultFork, faultEcho, faultAmbush, faultStray, faultForeign}
 
-// notDrawn are faults that a run has only if it is asked for them: the system does not
-// survive them yet.
-var notDrawn []fault
-
 // betweenNodes are the faults that need more than one.
 var betweenNodes = []fault{
 	faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition, faultFork, faultEcho, faultStray,
@@ -113,7 +109,7 @@ func draw(o Options) (plan, error) {
 	share := pick(rng, 0, 2, 5, 5, 8) // of the faults, in tenths
 	for _, f := range allFaults {
 		if !slices.Contains(targeted, f) {
-			p.faults[f] = rng.IntN(10) < share && !slices.Contains(notDrawn, f)
+			p.faults[f] = rng.IntN(10) < share
 		}
 	}
 	aim := stream(o.Seed, partTargets)

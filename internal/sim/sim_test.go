@@ -61,7 +61,6 @@ func flagsOf(o Options) (flags string) {
 
 // pending are counters that no run reaches yet, each with the reason.
 var pending = map[string]string{
-	"Deeds/sync-dir": "the system does not survive it yet: see notDrawn",
 	"PollsDamaged":   "rot is found at start, and damaged nodes are replaced before somebody reads there",
 	"Fenced":         "needs two logins of one client whose answers cross",
 }
@@ -125,9 +124,6 @@ func TestSameSeedSameRun(t *testing.T) {
 // TestOneFaultAtATime: each fault alone, on one node and on three.
 func TestOneFaultAtATime(t *testing.T) {
 	for i, f := range allFaults {
-		if slices.Contains(notDrawn, f) {
-			continue
-		}
 		for _, replicas := range []int{1, 3} {
 			if replicas == 1 && slices.Contains(betweenNodes, f) {
 				continue
