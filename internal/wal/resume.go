@@ -19,10 +19,10 @@ func (l *Log) resume(s *scanner, v verdict) error {
 	l.dataEnd = s.dataEnd
 	witness := s.witness
 	var err error
-	if v.torn || s.witness.Less(s.dataEnd) || l.empty() {
+	if v.torn || s.witness.Less(s.dataEnd) || l.empty() || s.witnessedLow() < l.files[0].sequence {
 		witness, err = l.replaceTail(s, v)
 	} else {
-		err = l.rewriteMarks()
+		err = l.rewriteMarks(s)
 	}
 	if err == nil {
 		err = l.renameSpares()
@@ -38,15 +38,18 @@ func (l *Log) resume(s *scanner, v verdict) error {
 // directory makes durable any more, so another takes its place.
 func (l *Log) empty() bool { return len(l.files) == 1 && l.end == blockSize }
 
-// rewriteMarks writes the marks that end the log anew, if any. Everything before
-// them was synced, or they would not be there; they themselves may be in memory
-// only, because the sync that was to follow them failed.
-func (l *Log) rewriteMarks() error {
+// rewriteMarks writes those of the marks that end the log anew which nothing witnesses.
+// Everything before them was synced, or they would not be there; they themselves may
+// be in memory only, because the sync that was to follow them failed. A power loss may
+// take what is written in place, so what the log needs must be known without them.
+func (l *Log) rewriteMarks(s *scanner) error {
 	from := int64(blockSize)
-	if l.dataEnd.File == l.cur.sequence {
-		from = l.dataEnd.Offset
+	for _, p := range []Position{s.dataEnd, s.witness} {
+		if p.File == l.cur.sequence {
+			from = max(from, p.Offset)
+		}
 	}
-	if from == l.end {
+	if from >= l.end {
 		return nil
 	}
 	b, err := (&window{}).bytes(l.cur, from, l.end-from)
@@ -79,7 +82,7 @@ func (l *Log) replaceTail(s *scanner, v verdict) (witness Position, err error) {
 		return witness, errors.Join(err, f.Close())
 	}
 	copied := &file{f: f, name: temp, fileHeader: old.fileHeader}
-	if end+markRoom <= old.size && (v.torn || !l.empty()) {
+	if end+markRoom <= old.size && !l.empty() {
 		if witness, err = l.writeFirstMark(copied, v.before); err != nil {
 			return witness, errors.Join(err, f.Close())
 		}

@@ -84,6 +84,26 @@ type scanner struct {
 	witness Position // the highest "synced" of the records read
 	dataEnd Position // end of the last record that is no mark
 	low     uint64   // what the last mark says
+	settled uint64   // what the last one before dataEnd says
+	marks   []lowMark
+}
+
+// lowMark is a mark behind dataEnd: where it ends, and what it says.
+type lowMark struct {
+	end Position
+	low uint64
+}
+
+// witnessedLow is what is known of the lowest file that is needed without the marks
+// that nothing witnesses.
+func (s *scanner) witnessedLow() uint64 {
+	low := s.settled
+	for _, m := range s.marks {
+		if !s.witness.Less(m.end) {
+			low = m.low
+		}
+	}
+	return max(low, 1)
 }
 
 func newScanner(files []*file, cluster [16]byte, visit func(*file, *record) error) *scanner {
@@ -138,8 +158,10 @@ func (s *scanner) advance(f *file, r *record) {
 	}
 	if r.kind == KindMark {
 		s.low = r.number
+		s.marks = append(s.marks, lowMark{Position{f.sequence, r.at + r.size()}, r.number})
 		return
 	}
+	s.settled, s.marks = s.low, s.marks[:0]
 	s.dataEnd = Position{f.sequence, r.at + r.size()}
 }
 
