@@ -57,7 +57,7 @@ func (k *checks) wholeAlone(n *node, s shard.Status) {
 		return
 	}
 	g := k.w.model.group(s.Group)
-	if s.CommitMin < g.head() && g.volatile && n.lostPower {
+	if s.CommitMin < g.head() && g.volatile && n.lossy {
 		k.w.model.forget(g, s.CommitMin)
 	}
 	if n.rotten {

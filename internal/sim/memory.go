@@ -8,7 +8,7 @@ import (
 )
 
 // A topic with durability memory may lose its last messages when the only node loses
-// power. What is lost was never there from then on, for the model too.
+// power, or a sync fails. What is lost was never there from then on, for the model too.
 
 // volatile reports whether a group was made for a topic with durability memory. An
 // update of the topic may have ended that, but a node finds out when it is restarted.

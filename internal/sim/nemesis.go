@@ -247,7 +247,7 @@ func (s *nemesis) failSync(op memdisk.Op) bool {
 }
 
 func (s *nemesis) inject(n *node, f memdisk.Fault) {
-	n.faulted = true
+	n.faulted, n.lossy = true, true
 	n.disk.Inject(f)
 	s.w.say("the disk of n%d will fail: class %d, %v, call %d", n.id, f.Class, f.Ops, f.At)
 }

@@ -60,9 +60,9 @@ type node struct {
 
 	failing error // why it decided to stop
 	faulted bool  // its disk failed calls in this life
-	// lostPower: what was not synced was lost at some time.
-	lostPower bool
-	doomed    ending
+	// lossy: what was not synced may have been lost, with power or by a failed sync.
+	lossy  bool
+	doomed ending
 
 	// What its disk may have lost: see world.mayLose.
 	rotten   bool                   // a bit of it has flipped
@@ -282,7 +282,7 @@ func (n *node) die(how ending) {
 	n.tap.dead = true
 	if how == endPower {
 		n.w.cover.PowerLosses++
-		n.lostPower = true
+		n.lossy = true
 		n.disk = n.disk.PowerLoss(n.chance[nodeCrash])
 	} else {
 		n.w.cover.Kills++
