@@ -112,12 +112,26 @@ func (k *checks) compareState(n *node) {
 
 // heal ends the damage of a replaced node when it has all that it may have had.
 func (k *checks) heal(n *node) {
-	if !n.replaced || n.lacks() != "" {
+	if !n.replaced || n.lacks() != "" || k.doubtful(n) {
 		return
 	}
 	n.replaced, n.goals = false, nil
 	k.w.cover.Healed++
 	k.w.say("n%d is whole again", n.id)
+}
+
+// doubtful reports whether a power cut would leave a node in doubt of a group again.
+func (k *checks) doubtful(n *node) bool {
+	image := n.disk.Clone().PowerLoss(nil)
+	for i := range n.loops {
+		for _, s := range n.engine.Statuses(i) {
+			d, err := durableState(image, k.w.plan.config.System.Shards, k.w.plan.replicas, s.Group)
+			if err != nil || d.Doubt != 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // leaves looks at a frame on its way out. What it shows others of a view must be on
