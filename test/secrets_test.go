@@ -26,7 +26,9 @@ func TestNoSecretIsKept(t *testing.T) {
 		"GALGO_SYSTEM_LOGGING_LEVEL=trace", "GALGO_SYSTEM_LOGGING_FILE_ENABLED=true", "GALGO_DISPLAY_CONFIG=true")
 	s.start()
 	var wires recorder
-	dial := func(opts ...client.Option) *client.Client { return s.dial(append(opts, client.WithDialer(wires.dial))...) }
+	dial := func(opts ...client.Option) *client.Client {
+		return s.dial(append(opts, client.WithDialer(wires.dial))...)
+	}
 	root, ann := client.WithPassword("admin", rootPassword), galgo.NamedID("ann")
 	ctx := context.Background()
 
