@@ -19,8 +19,11 @@ import (
 //
 // Requests with a secret come here without it, as the edge has rewritten them: Register as
 // a Credential, and those that make a password or a token as NewUser, NewPassword and
-// NewToken. Logout enters the log without a body. The operations that galgo makes itself do
-// not come this way: a client that names one is refused.
+// NewToken. A DeleteSegments comes with what the primary found that it means: see
+// Truncation. What a join lacks is put in by JoinWithBusy.
+//
+// Logout enters the log without a body. The operations that galgo makes itself do not come
+// this way: a client that names one is refused.
 func Admit(v *View, op wire.Operation, body []byte) (logOp wire.Operation, logBody []byte, err error) {
 	switch op {
 	case wire.OperationLogout:
@@ -57,8 +60,12 @@ func Admit(v *View, op wire.Operation, body []byte) (logOp wire.Operation, logBo
 		return admitted(wire.OperationInReply(op), body, wire.DecodePartitionsRequest, admitPartitions)
 	case wire.OperationCreateConsumerGroup:
 		return admitted(op, body, wire.DecodeCreateGroupRequest, canonical[wire.CreateGroupRequest])
-	case wire.OperationDeleteConsumerGroup:
+	case wire.OperationDeleteConsumerGroup, wire.OperationLeaveConsumerGroup:
 		return admitted(op, body, wire.DecodeGroupRequest, canonical[wire.GroupRequest])
+	case wire.OperationJoinConsumerGroup:
+		return admitted(op, body, wire.DecodeGroupRequest, admitJoin)
+	case wire.OperationDeleteSegments:
+		return admitted(wire.OperationInReply(op), body, decodeTruncation, canonical[Truncation])
 	}
 	if op.IsMetadata() {
 		return 0, nil, galgo.Errorf(galgo.CodeFeatureUnavailable, "%v is not available in this release", op)

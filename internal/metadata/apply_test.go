@@ -533,11 +533,11 @@ func TestCorruptionPanicsWithTheOp(t *testing.T) {
 	s := r.sessions[clientID(1)]
 	in := Input{Operation: wire.OperationDeleteStream, Client: clientID(1), Session: s.epoch, Request: 1, Body: []byte{9}}
 	wantPanic(t, "op 3", func() { r.apply(in) })
-	in.Operation, in.Request = wire.OperationJoinConsumerGroup, 2
-	wantPanic(t, "op 4 has operation 148", func() { r.apply(in) })
+	in.Operation, in.Request = wire.OperationRemoveConsumerGroupMember, 2
+	wantPanic(t, "op 4 has operation 66", func() { r.apply(in) })
 	// Without a session too: to pass over what a newer release wrote would fork the state.
 	in.Client = clientID(9)
-	wantPanic(t, "op 5 has operation 148", func() { r.apply(in) })
+	wantPanic(t, "op 5 has operation 66", func() { r.apply(in) })
 	wantPanic(t, "op 6: committed body of operation 96", func() { r.apply(Input{Operation: OperationBootstrap}) })
 	wantPanic(t, "op 6 applied after op 6", func() { r.m.Apply(Input{Op: 6, Operation: OperationDetach}) })
 	wantPanic(t, "registers client id zero", func() { r.apply(Input{Operation: wire.OperationRegister}) })

@@ -203,6 +203,7 @@ func (s *state) putClient(c *Client) {
 func (s *state) removeClient(c *Client) {
 	s.clients.delete(c.Slot)
 	s.clientIDs.delete(string(c.ID[:]))
+	s.leaveAll(c.ID)
 }
 
 // evictDownTo removes entries until at most limit are left, and returns whom. It

@@ -29,7 +29,7 @@ const (
 	tokenSizeMin  = 2 + 32 + 8 + 8
 	streamSizeMin = 4 + 2 + 8 + 4
 	topicSizeMin  = 4 + 2 + 8 + 44 + 4 + 8 + 4
-	partitionSize = 4 * 8
+	partitionSize = 5 * 8
 	groupSizeMin  = 4 + 2 + 8 + 4
 	clientSizeMin = 4 + 16 + 8 + 4 + 8 + 16 + 8 + 1 + 1
 )
@@ -186,6 +186,7 @@ func (s *state) decodePartitions(r *reader, t *Topic) {
 		p.CreatedAt = r.u64()
 		p.CreatedRevision = r.u64()
 		p.PurgeGeneration = r.u64()
+		p.DeletedBelow = r.u64()
 		if p.Group < 1 || p.Group >= s.nextGroup {
 			r.fail(ErrCorrupt, "partition has group %d, want 1..%d", p.Group, s.nextGroup-1)
 		}
@@ -213,16 +214,14 @@ func (s *state) decodeConsumerGroups(r *reader, t *Topic) {
 		}
 		g.Name = r.name(1, NameMax)
 		g.Generation = r.u64()
-		if members := r.u32(); members != 0 {
-			r.fail(ErrCorrupt, "consumer group %d has %d members, and version 1 none", g.ID, members)
-		}
+		g.Members = r.members(t)
 		if !s.groupNames.insert(groupName(t.key(), g.Name), g.ID) {
 			r.fail(ErrCorrupt, "consumer group name %q occurs twice", g.Name)
 		}
 		if r.err != nil {
 			return
 		}
-		s.groups.set(g.key(), g)
+		s.putConsumerGroup(g)
 		before = g.ID
 	}
 }
@@ -253,6 +252,7 @@ func (s *state) decodeClients(b []byte) error {
 		s.putClient(c)
 		before = c.Slot
 	}
+	s.checkMembers(r)
 	return r.end()
 }
 

@@ -118,12 +118,13 @@ func (s *state) appendStream(b []byte, stream *Stream) []byte {
 //	   8    created_at    µs
 //	   8    created_revision
 //	   8    purge_generation
+//	   8    deleted_below
 //	   8  next_consumer_group
 //	   4  groups          count; each, ascending by id:
 //	   4    id
 //	 1+n    name
 //	   8    generation
-//	   4    members       0: version 1 has none
+//	   4    members       count; each, ascending by id, as appendMember says
 func (s *state) appendTopic(b []byte, t *Topic) []byte {
 	b = le.AppendUint32(b, t.ID)
 	b = appendName(b, t.Name)
@@ -135,6 +136,7 @@ func (s *state) appendTopic(b []byte, t *Topic) []byte {
 		b = le.AppendUint64(b, p.CreatedAt)
 		b = le.AppendUint64(b, p.CreatedRevision)
 		b = le.AppendUint64(b, p.PurgeGeneration)
+		b = le.AppendUint64(b, p.DeletedBelow)
 		return true
 	})
 	b = le.AppendUint64(b, t.NextConsumerGroup)
@@ -144,7 +146,10 @@ func (s *state) appendTopic(b []byte, t *Topic) []byte {
 		b = le.AppendUint32(b, g.ID)
 		b = appendName(b, g.Name)
 		b = le.AppendUint64(b, g.Generation)
-		b = le.AppendUint32(b, 0)
+		b = le.AppendUint32(b, uint32(len(g.Members)))
+		for i := range g.Members {
+			b = appendMember(b, &g.Members[i])
+		}
 		count++
 		return true
 	})

@@ -42,6 +42,9 @@ type Partition struct {
 	CreatedRevision uint64
 	// PurgeGeneration counts its purges.
 	PurgeGeneration uint64
+	// DeletedBelow is the offset below which whole segments were asked to go since the
+	// last purge; 0 if none were.
+	DeletedBelow uint64
 }
 
 func (p *Partition) key() partitionKey { return keyOfTopic(p.Stream, p.Topic).partition(p.ID) }
@@ -53,6 +56,8 @@ type ConsumerGroup struct {
 	Name              string
 	// Generation grows with every new assignment of partitions to members.
 	Generation uint64
+	// Members are in the order of their ids.
+	Members []Member
 }
 
 func (g *ConsumerGroup) key() groupKey { return keyOfTopic(g.Stream, g.Topic).group(g.ID) }

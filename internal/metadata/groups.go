@@ -27,7 +27,7 @@ func (m *Machine) createConsumerGroup(c call, req wire.CreateGroupRequest) resul
 	g := &ConsumerGroup{Stream: t.Stream, Topic: t.ID, ID: uint32(t.NextConsumerGroup), Name: req.Name}
 	t.NextConsumerGroup++
 	s.topics.set(t.key(), &t)
-	s.groups.set(g.key(), g)
+	s.putConsumerGroup(g)
 	s.groupNames.set(groupName(t.key(), g.Name), g.ID)
 	return result{payload: wire.ConsumerGroupDetails{GroupInfo: groupInfo(&t, g)}.Append(nil)}
 }

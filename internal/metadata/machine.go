@@ -75,6 +75,9 @@ const (
 	GroupRemoved
 	// GroupPurged: empty the partition. Partition, Group, Revision, Generation.
 	GroupPurged
+	// GroupTruncated: drop what segments of the partition end below an offset.
+	// Partition, Group, Revision, Generation, Below.
+	GroupTruncated
 	// TopicUpdated: the options of a topic changed; read them from the view.
 	TopicUpdated
 	// ConsumerGroupRemoved: its offsets in each partition are to be dropped.
@@ -95,6 +98,7 @@ type Change struct {
 	Group         uint64
 	Revision      uint64 // the revision that created the partition
 	Generation    uint64
+	Below         uint64 // offset
 }
 
 // Apply runs a committed operation. It panics if the op is not above the last one
@@ -118,6 +122,8 @@ func (m *Machine) Apply(in Input) Output {
 		return m.onRegister(&in)
 	case wire.OperationLogout:
 		return m.onLogout(&in)
+	case wire.OperationCompleteGroupRevocation:
+		return m.onCompleteRevocations(&in)
 	}
 	return m.onRequest(&in)
 }
@@ -181,7 +187,7 @@ func (m *Machine) onRequest(in *Input) Output {
 	default:
 		return Output{Verdict: verdict}
 	}
-	res := run(call{op: in.Op, timestamp: in.Timestamp, user: verdict.User})
+	res := run(call{op: in.Op, timestamp: in.Timestamp, user: verdict.User, client: in.Client})
 	reply := Reply{
 		Request: in.Request, RequestSum: in.RequestSum, Op: in.Op, Timestamp: in.Timestamp,
 		Operation: in.Operation, body: res.body(), partitions: res.partitions,
@@ -199,6 +205,7 @@ type call struct {
 	op        uint64
 	timestamp uint64
 	user      uint32
+	client    galgo.ClientID
 }
 
 // handler returns what runs the operation. It panics for one that this release
@@ -244,6 +251,12 @@ func (m *Machine) handler(in *Input) func(call) result {
 		return func(c call) result { return m.createConsumerGroup(c, decoded(in, wire.DecodeCreateGroupRequest)) }
 	case wire.OperationDeleteConsumerGroup:
 		return func(c call) result { return m.deleteConsumerGroup(c, decoded(in, wire.DecodeGroupRequest)) }
+	case wire.OperationJoinConsumerGroup:
+		return func(c call) result { return m.joinConsumerGroup(c, decoded(in, decodeJoin)) }
+	case wire.OperationLeaveConsumerGroup:
+		return func(c call) result { return m.leaveConsumerGroup(c, decoded(in, wire.DecodeGroupRequest)) }
+	case wire.OperationTruncatePartition:
+		return func(c call) result { return m.truncatePartition(c, decoded(in, decodeTruncation)) }
 	}
 	panic(fmt.Sprintf("metadata: op %d has operation %d, which this release cannot apply", in.Op, in.Operation))
 }

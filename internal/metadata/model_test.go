@@ -19,6 +19,7 @@ type pair struct {
 	o    *oracle
 	op   uint64
 	sent []Input // the requests that entered the log, to be repeated
+	past []HandOver
 	// groups are those that exist by the changes asked for.
 	groups map[uint64]bool
 }
@@ -107,6 +108,7 @@ func (p *pair) logout(t *rapid.T) {
 		return
 	}
 	p.o.clients = without(p.o.clients, c)
+	p.o.gone(client)
 }
 
 func (p *pair) detach(t *rapid.T) {
@@ -115,6 +117,7 @@ func (p *pair) detach(t *rapid.T) {
 	p.apply(Input{Operation: OperationDetach, Client: client, Session: session})
 	if c := p.o.client(client); c != nil && c.epoch == session {
 		c.detached = true
+		p.o.gone(client)
 	}
 }
 
@@ -129,6 +132,39 @@ func (p *pair) configure(t *rapid.T) {
 	if ended := p.o.shrink(n); !slices.Equal(out.Ended, ended) {
 		t.Fatalf("shrinking to %d evicts %v, want %v", n, out.Ended, ended)
 	}
+}
+
+// complete hands over partitions that are on their way, or were once.
+func (p *pair) complete(t *rapid.T) {
+	c := Completion{Stream: rapid.Uint32Range(0, 1).Draw(t, "stream"), Topic: rapid.Uint32Range(0, 1).Draw(t, "topic"), Group: rapid.Uint32Range(0, 2).Draw(t, "group")}
+	if _, g := p.o.at(c.Stream, c.Topic, c.Group); g != nil {
+		for _, m := range g.members {
+			for _, a := range m.away {
+				if h := (HandOver{m.client, a.partition, a.since}); rapid.IntRange(0, 3).Draw(t, "completes") > 0 {
+					c.HandOvers = append(c.HandOvers, h)
+					p.past = append(p.past, h)
+				}
+			}
+		}
+	}
+	if len(p.past) > 0 && rapid.Bool().Draw(t, "again") {
+		c.HandOvers = append(c.HandOvers, rapid.SampledFrom(p.past).Draw(t, "past"))
+	}
+	p.apply(Input{Operation: wire.OperationCompleteGroupRevocation, Body: c.Encode()})
+	p.o.complete(c, startTime+p.op)
+}
+
+func (p *pair) drawTruncation(t *rapid.T, req wire.DeleteSegmentsRequest) Truncation {
+	tr := Truncation{DeleteSegmentsRequest: req, Below: rapid.Uint64Range(0, 5).Draw(t, "below")}
+	if _, topic, code := p.o.find(req.Stream, req.Topic); code == galgo.CodeOK && req.PartitionID < uint32(len(topic.partitions)) {
+		part := topic.partitions[req.PartitionID]
+		tr.Group, tr.Generation = part.group, part.purges+rapid.SampledFrom([]uint64{0, 0, 0, 1}).Draw(t, "generation")
+	}
+	return tr
+}
+
+func drawBusy(t *rapid.T) []uint32 {
+	return rapid.SliceOfNDistinct(rapid.Uint32Range(0, 7), 0, 8, func(p uint32) uint32 { return p }).Draw(t, "busy")
 }
 
 // restart replaces the second machine by what its snapshot holds.
@@ -162,6 +198,9 @@ func (p *pair) requests(t *rapid.T) {
 // nowhere, in a session that is or was.
 func (p *pair) request(t *rapid.T) {
 	op, req := p.drawRequest(t)
+	if segments, ok := req.(wire.DeleteSegmentsRequest); ok {
+		req = p.drawTruncation(t, segments)
+	}
 	body := req.Append(nil)
 	logOp, logBody, err := Admit(p.m[0].View(), op, append(body, drawTail(t, op)...))
 	got, _ := galgo.CodeOf(err)
@@ -172,13 +211,19 @@ func (p *pair) request(t *rapid.T) {
 		return
 	}
 	client := drawClient(t)
+	var oracleReq any = req
+	if join, ok := req.(wire.GroupRequest); ok && op == wire.OperationJoinConsumerGroup {
+		busy := drawBusy(t)
+		logBody = JoinWithBusy(p.m[0].View(), logBody, func(*ConsumerGroup) []uint32 { return busy })
+		oracleReq = oJoin{join, busy}
+	}
 	in := Input{Operation: logOp, Client: client, Body: logBody, Session: p.drawSession(t, client)}
 	in.Request = rapid.Uint64Range(1, 3).Draw(t, "number")
 	if c := p.o.client(client); c != nil {
 		in.Request += c.watermark()
 	}
 	in.RequestSum = wire.RequestChecksum(body)
-	p.run(t, in, op, req)
+	p.run(t, in, op, oracleReq)
 	p.sent = append(p.sent, in)
 }
 
@@ -208,7 +253,7 @@ func (p *pair) run(t *rapid.T, in Input, op wire.Operation, req any) {
 		return
 	}
 	c := p.o.client(in.Client)
-	code, payload := p.o.run(op, req, c.user, startTime+p.op)
+	code, payload := p.o.run(op, req, c.id, c.user, startTime+p.op)
 	body := wire.AppendResultError(nil, code)
 	if code == galgo.CodeOK {
 		body = wire.AppendResultOK(nil)
@@ -230,6 +275,9 @@ func (p *pair) check(t *rapid.T) {
 	v := p.m[0].View()
 	if got, want := dumpView(v), p.o.dump(); got != want {
 		t.Fatalf("the state is\n%swant\n%s", got, want)
+	}
+	if got, want := dumpIndexes(v), p.o.dumpIndexes(); got != want {
+		t.Fatalf("the indexes say\n%swant\n%s", got, want)
 	}
 	n := 0
 	for part := range v.AllPartitions() {
@@ -330,6 +378,20 @@ var requests = []namedRequest{
 	{wire.OperationDeleteConsumerGroup, func(t *rapid.T) wire.Body {
 		return wire.GroupRequest{Stream: drawID(t, "stream"), Topic: drawID(t, "topic"), Group: drawID(t, "group")}
 	}},
+	{wire.OperationJoinConsumerGroup, drawGroup},
+	{wire.OperationLeaveConsumerGroup, drawGroup},
+	{wire.OperationDeleteSegments, func(t *rapid.T) wire.Body {
+		return wire.DeleteSegmentsRequest{Stream: drawID(t, "stream"), Topic: drawID(t, "topic"), PartitionID: rapid.Uint32Range(0, 3).Draw(t, "partition")}
+	}},
+}
+
+// drawGroup draws a consumer group that may well be there.
+func drawGroup(t *rapid.T) wire.Body {
+	return wire.GroupRequest{
+		Stream: galgo.NumericID(rapid.Uint32Range(0, 1).Draw(t, "stream")),
+		Topic:  galgo.NumericID(rapid.Uint32Range(0, 1).Draw(t, "topic")),
+		Group:  galgo.NumericID(rapid.Uint32Range(0, 2).Draw(t, "group")),
+	}
 }
 
 func drawStream(t *rapid.T) wire.Body { return wire.StreamRequest{Stream: drawID(t, "stream")} }
@@ -346,7 +408,7 @@ func drawPartitions(t *rapid.T) wire.Body {
 }
 
 // Creates come more often, or there would be little to work on.
-var requestWeights = []int{0, 0, 0, 0, 1, 2, 3, 4, 4, 4, 4, 4, 5, 5, 6, 7, 8, 8, 9, 9, 10, 10, 10, 11}
+var requestWeights = []int{0, 0, 0, 0, 1, 2, 3, 4, 4, 4, 4, 4, 5, 5, 6, 7, 8, 8, 9, 9, 10, 10, 10, 11, 12, 12, 12, 12, 12, 12, 13, 14}
 
 func (p *pair) drawRequest(t *rapid.T) (wire.Operation, wire.Body) {
 	if rapid.IntRange(0, 2).Draw(t, "of users") == 0 {
@@ -368,6 +430,7 @@ func TestMachineAgreesWithTheOracle(t *testing.T) {
 			"detach":   p.detach,
 			"setting":  p.configure,
 			"sweep":    p.sweep,
+			"complete": p.complete,
 			"restart":  p.restart,
 			"retry":    p.again,
 			"requests": p.requests,

@@ -201,6 +201,11 @@ func (o *oracle) deleteUser(u *oUser) galgo.Code {
 		return galgo.CodeCannotDeleteUser
 	}
 	o.users = without(o.users, u)
+	for _, c := range o.clients {
+		if c.user == u.id {
+			o.gone(c.id)
+		}
+	}
 	o.clients = slices.DeleteFunc(slices.Clone(o.clients), func(c *oClient) bool { return c.user == u.id })
 	return galgo.CodeOK
 }

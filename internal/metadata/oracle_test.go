@@ -39,12 +39,13 @@ type oTopic struct {
 	nextGroup  uint32
 }
 
-type oPartition struct{ group, created, revision, purges uint64 }
+type oPartition struct{ group, created, revision, purges, below uint64 }
 
 type oGroup struct {
 	id         uint32
 	name       string
 	generation uint64
+	members    []*oMember
 }
 
 type oClient struct {
@@ -139,8 +140,12 @@ func (o *oracle) admit(req any) galgo.Code {
 }
 
 // run is what a committed request should do and answer.
-func (o *oracle) run(op wire.Operation, req any, user uint32, now uint64) (galgo.Code, wire.Body) {
+func (o *oracle) run(op wire.Operation, req any, client galgo.ClientID, user uint32, now uint64) (galgo.Code, wire.Body) {
 	switch req := req.(type) {
+	case oJoin:
+		return o.joinGroup(req, client, user, now), nil
+	case Truncation:
+		return o.truncate(req, user), nil
 	case wire.CreateStreamRequest:
 		return o.createStream(req, user, now)
 	case wire.UpdateStreamRequest, wire.StreamRequest:
@@ -156,6 +161,9 @@ func (o *oracle) run(op wire.Operation, req any, user uint32, now uint64) (galgo
 	case wire.CreateGroupRequest:
 		return o.createGroup(req, user)
 	case wire.GroupRequest:
+		if op == wire.OperationLeaveConsumerGroup {
+			return o.leaveGroup(req, client, user), nil
+		}
 		return o.deleteGroup(req, user), nil
 	default:
 		return o.runUsers(req, user, now)
@@ -213,6 +221,7 @@ func (o *oracle) onStream(op wire.Operation, req any, user uint32) galgo.Code {
 func (t *oTopic) purge() int {
 	for _, p := range t.partitions {
 		p.purges++
+		p.below = 0
 	}
 	return len(t.partitions)
 }
@@ -308,7 +317,7 @@ func (o *oracle) onPartitions(op wire.Operation, req wire.PartitionsRequest, use
 		o.revision++
 	}
 	for _, g := range t.groups {
-		g.generation++
+		g.dealAll(len(t.partitions))
 	}
 	return galgo.CodeOK
 }
@@ -397,6 +406,8 @@ func (o *oracle) login(id galgo.ClientID, user uint32, by Credential, now uint64
 		ended = o.shrink(o.clientsMax - 1)
 		c = &oClient{id: id, user: user, slot: lowestUnused(o.clients, func(c *oClient) uint32 { return c.slot })}
 		o.clients = append(o.clients, c)
+	default:
+		o.gone(id)
 	}
 	// The answer to the former Register goes, wherever it is.
 	c.told = slices.DeleteFunc(c.told[max(0, len(c.told)-RepliesMax):], func(t oTold) bool { return t.request == 0 })
@@ -415,6 +426,7 @@ func (o *oracle) shrink(limit int) (ended []galgo.ClientID) {
 			return a.latestCommit < b.latestCommit
 		})
 		ended = append(ended, o.clients[0].id)
+		o.gone(o.clients[0].id)
 		o.clients = slices.Clone(o.clients[1:])
 	}
 	return ended
@@ -432,10 +444,10 @@ func (o *oracle) dump() string {
 		for _, t := range s.topics {
 			fmt.Fprintf(&b, " topic %d %q %d next group %d\n  %v\n", t.id, t.name, t.created, t.nextGroup, t.options)
 			for i, p := range t.partitions {
-				fmt.Fprintf(&b, "  partition %d group %d %d revision %d purges %d\n", i, p.group, p.created, p.revision, p.purges)
+				fmt.Fprintf(&b, "  partition %d group %d %d revision %d purges %d below %d\n", i, p.group, p.created, p.revision, p.purges, p.below)
 			}
 			for _, g := range t.groups {
-				fmt.Fprintf(&b, "  consumers %d %q generation %d\n", g.id, g.name, g.generation)
+				g.dump(&b)
 			}
 		}
 	}
@@ -457,10 +469,10 @@ func dumpView(v *View) string {
 		for t := range v.Topics(s) {
 			fmt.Fprintf(&b, " topic %d %q %d next group %d\n  %v\n", t.ID, t.Name, t.CreatedAt, t.NextConsumerGroup, t.Options)
 			for p := range v.Partitions(t) {
-				fmt.Fprintf(&b, "  partition %d group %d %d revision %d purges %d\n", p.ID, p.Group, p.CreatedAt, p.CreatedRevision, p.PurgeGeneration)
+				fmt.Fprintf(&b, "  partition %d group %d %d revision %d purges %d below %d\n", p.ID, p.Group, p.CreatedAt, p.CreatedRevision, p.PurgeGeneration, p.DeletedBelow)
 			}
 			for g := range v.ConsumerGroups(t) {
-				fmt.Fprintf(&b, "  consumers %d %q generation %d\n", g.ID, g.Name, g.Generation)
+				dumpGroup(&b, g)
 			}
 		}
 	}

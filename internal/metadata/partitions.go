@@ -84,12 +84,11 @@ func (s *state) dropPartitions(t *Topic, count uint32) []Change {
 }
 
 // reassign deals the partitions of a topic to the members of its groups anew, as
-// their number has changed. There are no members yet: what is left is that each
-// group starts a new generation (storage.md §7.7.1).
+// their number has changed (storage.md §7.7.1).
 func (s *state) reassign(t *Topic) {
 	for _, old := range s.consumerGroupList(t) {
-		g := *old
-		g.Generation++
-		s.groups.set(g.key(), &g)
+		g := old.copied()
+		g.deal(t.Partitions)
+		s.putConsumerGroup(g)
 	}
 }

@@ -114,13 +114,19 @@ func (v *View) GroupInfos(t *Topic) []wire.GroupInfo {
 	return list
 }
 
-// GroupDetails is the answer to consumer_group.get. Groups have no members yet.
+// GroupDetails is the answer to consumer_group.get: a partition on its way to another
+// member counts as its owner's.
 func (v *View) GroupDetails(t *Topic, g *ConsumerGroup) wire.ConsumerGroupDetails {
-	return wire.ConsumerGroupDetails{GroupInfo: groupInfo(t, g)}
+	d := wire.ConsumerGroupDetails{GroupInfo: groupInfo(t, g)}
+	for i := range g.Members {
+		m := &g.Members[i]
+		d.Members = append(d.Members, wire.GroupMember{ID: m.ID, Partitions: m.Partitions})
+	}
+	return d
 }
 
 func groupInfo(t *Topic, g *ConsumerGroup) wire.GroupInfo {
-	return wire.GroupInfo{ID: g.ID, PartitionsCount: t.Partitions, Name: g.Name}
+	return wire.GroupInfo{ID: g.ID, PartitionsCount: t.Partitions, MembersCount: uint32(len(g.Members)), Name: g.Name}
 }
 
 // UserInfos is the answer to user.list.

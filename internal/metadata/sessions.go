@@ -81,6 +81,7 @@ func (m *Machine) onRegister(in *Input) Output {
 	if old, ok := m.s.client(in.Client); ok {
 		c = *old
 		c.Detached = false
+		m.s.leaveAll(c.ID) // its place in a group was that of the session before
 	} else {
 		ended = m.s.evictDownTo(int(m.s.settings.ClientsMax) - 1)
 		c.Slot = lowestFree(m.s.clients)
@@ -112,6 +113,7 @@ func (m *Machine) onDetach(in *Input) Output {
 	detached := *c
 	detached.Detached = true
 	m.s.putClient(&detached)
+	m.s.leaveAll(c.ID)
 	return Output{}
 }
 

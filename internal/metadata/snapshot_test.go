@@ -94,6 +94,7 @@ func TestGoldenBodies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	join := wire.GroupRequest{Stream: name("s"), Topic: name("t"), Group: id(5)}.Append(nil)
 	topic := newTopic{Stream: name("s"), Partitions: 3, Name: "t", Options: wire.DefaultTopicOptions()}.encode()
 	for _, tt := range []struct{ name, want, got string }{
 		{"bootstrap", "01" + "00200000" + "00000000" + "0469676779" + "02002468", hex.EncodeToString(bootstrap)},
@@ -111,6 +112,19 @@ func TestGoldenBodies(t *testing.T) {
 		{"create topic", "01" + "03000000" + "0174" + "020173" + // version, partitions, name, stream
 			"01010000" + "00040000" + "ffffffffffffffff" + "ffffffffffffffff" + "0000004000000000" + "0000100000000000" + "00000000",
 			hex.EncodeToString(topic)},
+		{"join", "020173" + "020174" + "0104" + "05000000" + // stream, topic, group
+			"01000000" + "02000000" + "05000000" + "02000000" + "00000000" + "07000000", // the group, busy partitions
+			hex.EncodeToString(appendBusy(join, Busy{1, 2, 5, []uint32{0, 7}}))},
+		{"complete revocation", "01" + "01000000" + "02000000" + "05000000" + "01000000" + // version, stream, topic, group, count
+			"01000000000000000000000000000000" + "07000000" + "e803000000000000", // client, partition, since
+			hex.EncodeToString(Completion{1, 2, 5, []HandOver{{clientID(1), 7, 1000}}}.Encode())},
+		{"truncate partition", "020173" + "020174" + "03000000" + "02000000" + // the request
+			"0900000000000000" + "0100000000000000" + "6400000000000000", // group, generation, below
+			hex.EncodeToString(Truncation{wire.DeleteSegmentsRequest{Stream: name("s"), Topic: name("t"), PartitionID: 3, Segments: 2}, 9, 1, 100}.Append(nil))},
+		{"member", "01000000" + "02000000000000000000000000000000" + // id, client
+			"02000000" + "03000000" + "00000000" + // partitions
+			"01000000" + "00000000" + "04000000" + "e803000000000000", // on their way: partition, to, since
+			hex.EncodeToString(appendMember(nil, &Member{1, clientID(2), []uint32{3, 0}, []Revocation{{0, 4, 1000}}}))},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%s encodes to\n%s, want\n%s", tt.name, tt.got, tt.want)

@@ -41,6 +41,8 @@ type state struct {
 	groupNames  cow[string, uint32] // by groupName
 	groupOwners cow[uint64, partitionKey]
 	clientIDs   cow[string, uint32] // client id to slot
+	memberships cow[string, groupKey]
+	revoking    cow[groupKey, struct{}] // groups with a partition on its way to another member
 }
 
 // Settings are the settings that must agree on all nodes, because the outcome of
@@ -128,6 +130,8 @@ func newState() state {
 		groupNames:  newCow[string, uint32](),
 		groupOwners: newCow[uint64, partitionKey](),
 		clientIDs:   newCow[string, uint32](),
+		memberships: newCow[string, groupKey](),
+		revoking:    newCow[groupKey, struct{}](),
 	}
 }
 
@@ -148,6 +152,8 @@ func (s *state) copied() state {
 	c.groupNames = s.groupNames.copied()
 	c.groupOwners = s.groupOwners.copied()
 	c.clientIDs = s.clientIDs.copied()
+	c.memberships = s.memberships.copied()
+	c.revoking = s.revoking.copied()
 	return c
 }
 

@@ -108,6 +108,7 @@ func (s *state) purge(t *Topic, changes []Change) []Change {
 	for _, old := range s.partitionList(t) {
 		p := *old
 		p.PurgeGeneration++
+		p.DeletedBelow = 0
 		s.partitions.set(p.key(), &p)
 		changes = append(changes, p.change(GroupPurged))
 	}
@@ -135,13 +136,17 @@ func (s *state) removePartition(p *Partition) {
 }
 
 func (s *state) removeConsumerGroup(t *Topic, g *ConsumerGroup) {
+	for i := range g.Members {
+		s.memberships.delete(membershipKey(g.Members[i].Client, g.key()))
+	}
 	s.groups.delete(g.key())
+	s.revoking.delete(g.key())
 	s.groupNames.delete(groupName(t.key(), g.Name))
 }
 
 func (p *Partition) change(kind ChangeKind) Change {
 	return Change{
 		Kind: kind, Stream: p.Stream, Topic: p.Topic, Partition: p.ID,
-		Group: p.Group, Revision: p.CreatedRevision, Generation: p.PurgeGeneration,
+		Group: p.Group, Revision: p.CreatedRevision, Generation: p.PurgeGeneration, Below: p.DeletedBelow,
 	}
 }

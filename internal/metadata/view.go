@@ -114,6 +114,32 @@ func (v *View) NextExpiry() (uint64, bool) {
 	return expiryOf(key), true
 }
 
+// ConsumerGroupAt finds a consumer group by the numbers of what it is in.
+func (v *View) ConsumerGroupAt(stream, topic, group uint32) (*ConsumerGroup, bool) {
+	if topic >= TopicsMax {
+		return nil, false
+	}
+	return v.s.groups.get(keyOfTopic(stream, topic).group(group))
+}
+
+// Memberships yields the consumer groups that a client is a member of, by stream,
+// topic and id.
+func (v *View) Memberships(id galgo.ClientID) iter.Seq[*ConsumerGroup] {
+	return func(yield func(*ConsumerGroup) bool) {
+		v.s.groupsOf(id, yield)
+	}
+}
+
+// Revoking yields the consumer groups with a partition on its way to another member.
+func (v *View) Revoking() iter.Seq[*ConsumerGroup] {
+	return func(yield func(*ConsumerGroup) bool) {
+		v.s.revoking.all(func(k groupKey, _ struct{}) bool {
+			g, _ := v.s.groups.get(k)
+			return yield(g)
+		})
+	}
+}
+
 // User finds a user by number or name.
 func (v *View) User(id galgo.Identifier) (*User, bool) { return v.s.user(id) }
 

@@ -1,0 +1,212 @@
+package metadata
+
+import (
+	"slices"
+
+	"galgo"
+)
+
+// Who has which partition of a consumer group (storage.md §7.7). These functions change
+// a group that nobody else has yet. What they do follows from the group and from what
+// they are given, so it is the same on every replica.
+
+// copied is a group that may be changed.
+func (g *ConsumerGroup) copied() *ConsumerGroup {
+	c := *g
+	c.Members = slices.Clone(g.Members)
+	for i := range c.Members {
+		m := &c.Members[i]
+		m.Partitions, m.Revoked = slices.Clone(m.Partitions), slices.Clone(m.Revoked)
+	}
+	return &c
+}
+
+// add puts a member without partitions at the lowest free id.
+func (g *ConsumerGroup) add(id galgo.ClientID) {
+	at := 0
+	for at < len(g.Members) && g.Members[at].ID == uint32(at) {
+		at++
+	}
+	g.Members = slices.Insert(g.Members, at, Member{ID: uint32(at), Client: id})
+}
+
+// revoking reports whether a partition is on its way to another member.
+func (g *ConsumerGroup) revoking() bool {
+	return slices.ContainsFunc(g.Members, func(m Member) bool { return len(m.Revoked) > 0 })
+}
+
+// deal gives the partitions to the members from scratch, in turn. Partitions on their
+// way to others, or with messages that were not committed, are no exception: who left
+// cannot commit any more.
+func (g *ConsumerGroup) deal(partitions uint32) {
+	g.Generation++
+	for i := range g.Members {
+		g.Members[i].Partitions, g.Members[i].Revoked = nil, nil
+	}
+	if len(g.Members) == 0 {
+		return
+	}
+	for p := range partitions {
+		m := &g.Members[int(p)%len(g.Members)]
+		m.Partitions = append(m.Partitions, p)
+	}
+}
+
+// share gives members that have nothing, as new ones do, what others have above their
+// fair share (storage.md §7.7.2). A partition that is busy stays with its owner for the
+// time being.
+func (g *ConsumerGroup) share(partitions uint32, now uint64, busy func(uint32) bool) {
+	g.Generation++
+	g.dealUnowned(partitions)
+	idle := g.idle()
+	if len(idle) == 0 {
+		return
+	}
+	for i, e := range g.excess(partitions) {
+		g.move(e, idle[i%len(idle)], now, busy)
+	}
+}
+
+// dealUnowned gives partitions that nobody has to members that have none.
+func (g *ConsumerGroup) dealUnowned(partitions uint32) {
+	owned := make([]bool, partitions)
+	var empty []int
+	for i := range g.Members {
+		if len(g.Members[i].Partitions) == 0 {
+			empty = append(empty, i)
+		}
+		for _, p := range g.Members[i].Partitions {
+			owned[p] = true
+		}
+	}
+	if len(empty) == 0 {
+		return
+	}
+	dealt := 0
+	for p, taken := range owned {
+		if !taken {
+			m := &g.Members[empty[dealt%len(empty)]]
+			m.Partitions = append(m.Partitions, uint32(p))
+			dealt++
+		}
+	}
+}
+
+// idle are the members that have nothing and are to get nothing.
+func (g *ConsumerGroup) idle() (idle []int) {
+	expects := map[uint32]bool{}
+	for i := range g.Members {
+		for _, r := range g.Members[i].Revoked {
+			expects[r.To] = true
+		}
+	}
+	for i := range g.Members {
+		if m := &g.Members[i]; len(m.Partitions) == 0 && !expects[m.ID] {
+			idle = append(idle, i)
+		}
+	}
+	return idle
+}
+
+// piece is a partition and the index of the member that has it.
+type piece struct {
+	member    int
+	partition uint32
+}
+
+// excess is what members keep above their fair share, the last ones first. What does not
+// come out even stays with the first who have more.
+func (g *ConsumerGroup) excess(partitions uint32) (excess []piece) {
+	fair, spare := int(partitions)/len(g.Members), int(partitions)%len(g.Members)
+	for i := range g.Members {
+		m := &g.Members[i]
+		keeps := len(m.Partitions) - len(m.Revoked)
+		if keeps <= fair {
+			continue
+		}
+		allowed := fair
+		if spare > 0 {
+			spare--
+			allowed++
+		}
+		for at := len(m.Partitions) - 1; keeps > allowed; at-- {
+			if p := m.Partitions[at]; !m.isRevoked(p) {
+				excess = append(excess, piece{i, p})
+				keeps--
+			}
+		}
+	}
+	return excess
+}
+
+// move gives a partition to another member, or marks it for that.
+func (g *ConsumerGroup) move(e piece, to int, now uint64, busy func(uint32) bool) {
+	from, target := &g.Members[e.member], &g.Members[to]
+	if busy(e.partition) {
+		from.Revoked = append(from.Revoked, Revocation{Partition: e.partition, To: target.ID, Since: now})
+		return
+	}
+	from.Partitions = slices.DeleteFunc(from.Partitions, func(p uint32) bool { return p == e.partition })
+	target.Partitions = append(target.Partitions, e.partition)
+}
+
+// handOver gives a partition that was on its way to the member it was for. Each is a
+// new generation. One that is not on its way any more is passed over.
+func (g *ConsumerGroup) handOver(h HandOver) {
+	from, ok := g.Member(h.Client)
+	if !ok {
+		return
+	}
+	at := slices.IndexFunc(from.Revoked, func(r Revocation) bool { return r.Partition == h.Partition && r.Since == h.Since })
+	if at < 0 {
+		return
+	}
+	to := g.member(from.Revoked[at].To)
+	from.Revoked = slices.Delete(from.Revoked, at, at+1)
+	from.Partitions = slices.DeleteFunc(from.Partitions, func(p uint32) bool { return p == h.Partition })
+	to.Partitions = append(to.Partitions, h.Partition)
+	g.Generation++
+}
+
+// member finds a member that is there by its id.
+func (g *ConsumerGroup) member(id uint32) *Member {
+	i, _ := slices.BinarySearchFunc(g.Members, id, func(m Member, id uint32) int { return int(int64(m.ID) - int64(id)) })
+	return &g.Members[i]
+}
+
+// even sees to it that shares differ by one at most once nothing is on its way any more.
+// A join looks at what members have then, and passes over those who are to get
+// something: of several at a time, one may have come away with too much or too little.
+func (g *ConsumerGroup) even(partitions uint32, now uint64) {
+	if g.revoking() {
+		return
+	}
+	excess := g.excess(partitions)
+	if len(excess) == 0 {
+		return
+	}
+	g.Generation++
+	always := func(uint32) bool { return true }
+	for _, to := range g.wanting(partitions, len(excess)) {
+		g.move(excess[0], to, now, always)
+		excess = excess[1:]
+	}
+}
+
+// wanting lists the members below their fair share, each as often as it lacks
+// partitions, then those who get of what does not come out even, for n that there are
+// to give.
+func (g *ConsumerGroup) wanting(partitions uint32, n int) (list []int) {
+	fair := int(partitions) / len(g.Members)
+	for i := range g.Members {
+		for range fair - len(g.Members[i].Partitions) {
+			list = append(list, i)
+		}
+	}
+	for i := range g.Members {
+		if len(list) < n && len(g.Members[i].Partitions) <= fair {
+			list = append(list, i)
+		}
+	}
+	return list
+}

@@ -1,0 +1,183 @@
+package metadata
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"galgo"
+	"galgo/internal/wire"
+)
+
+// Member is a client's place in a consumer group. It lasts as long as the session: a
+// logout, a lost connection, a new login and eviction from the client table end it.
+type Member struct {
+	// ID is the lowest number that was free in the group.
+	ID     uint32
+	Client galgo.ClientID
+	// Partitions are its own: it may store offsets for them. No other member has them.
+	Partitions []uint32
+	// Revoked are those of its partitions that it may not poll any more, because
+	// another member is to have them.
+	Revoked []Revocation
+}
+
+// Revocation is a partition on its way to another member. It is there when the owner
+// has committed what it was given of the partition, or had time enough to.
+type Revocation struct {
+	Partition uint32
+	To        uint32 // the member
+	Since     uint64 // µs, of the prepare that decided it; with the owner its name
+}
+
+// Member finds the member that a client is.
+func (g *ConsumerGroup) Member(id galgo.ClientID) (*Member, bool) {
+	for i := range g.Members {
+		if g.Members[i].Client == id {
+			return &g.Members[i], true
+		}
+	}
+	return nil, false
+}
+
+// Owns reports whether the partition is the member's: it may store offsets for it.
+func (m *Member) Owns(partition uint32) bool { return slices.Contains(m.Partitions, partition) }
+
+// MayPoll reports whether the member may poll the partition: those that it owns, but
+// for those on their way to another.
+func (m *Member) MayPoll(partition uint32) bool {
+	return m.Owns(partition) && !m.isRevoked(partition)
+}
+
+func (m *Member) isRevoked(partition uint32) bool {
+	return slices.ContainsFunc(m.Revoked, func(r Revocation) bool { return r.Partition == partition })
+}
+
+// Assignment is the answer to consumer_group.sync: what the member may poll now.
+func (g *ConsumerGroup) Assignment(m *Member) wire.GroupAssignment {
+	a := wire.GroupAssignment{Generation: g.Generation}
+	for _, p := range m.Partitions {
+		if !m.isRevoked(p) {
+			a.Partitions = append(a.Partitions, p)
+		}
+	}
+	return a
+}
+
+// joinConsumerGroup makes a client a member. One that is a member stays what it is.
+func (m *Machine) joinConsumerGroup(c call, req join) result {
+	s := &m.s
+	t, old, code := s.groupFor(c, req.GroupRequest)
+	if code != galgo.CodeOK {
+		return rejected(code)
+	}
+	if _, ok := old.Member(c.client); ok {
+		return result{}
+	}
+	if session, ok := s.client(c.client); !ok || session.Detached {
+		return rejected(galgo.CodeConsumerGroupMemberNotFound) // nothing would ever take it out again
+	}
+	g := old.copied()
+	g.add(c.client)
+	g.share(t.Partitions, c.timestamp, req.busyIn(g))
+	s.putConsumerGroup(g)
+	s.memberships.set(membershipKey(c.client, g.key()), g.key())
+	return result{}
+}
+
+func (m *Machine) leaveConsumerGroup(c call, req wire.GroupRequest) result {
+	s := &m.s
+	_, g, code := s.groupFor(c, req)
+	if code != galgo.CodeOK {
+		return rejected(code)
+	}
+	if _, ok := g.Member(c.client); !ok {
+		return rejected(galgo.CodeConsumerGroupMemberNotFound)
+	}
+	s.leave(g, c.client)
+	return result{}
+}
+
+// groupFor finds the group that a request is about, for a user who may see its topic.
+func (s *state) groupFor(c call, req wire.GroupRequest) (*Topic, *ConsumerGroup, galgo.Code) {
+	t, code := s.topic(req.Stream, req.Topic)
+	if code != galgo.CodeOK {
+		return nil, nil, code
+	}
+	if !s.allows(c.user, RuleGetTopic, t.Stream, t.ID) {
+		return nil, nil, galgo.CodeUnauthorized
+	}
+	g, ok := s.consumerGroup(t, req.Group)
+	if !ok {
+		return nil, nil, galgo.CodeConsumerGroupIDNotFound
+	}
+	return t, g, galgo.CodeOK
+}
+
+// leave takes a member out of a group and deals its partitions to the others.
+func (s *state) leave(old *ConsumerGroup, id galgo.ClientID) {
+	g := old.copied()
+	g.Members = slices.DeleteFunc(g.Members, func(m Member) bool { return m.Client == id })
+	t, _ := s.topics.get(keyOfTopic(g.Stream, g.Topic))
+	g.deal(t.Partitions)
+	s.putConsumerGroup(g)
+	s.memberships.delete(membershipKey(id, g.key()))
+}
+
+// leaveAll takes a client whose session ends out of all groups.
+func (s *state) leaveAll(id galgo.ClientID) {
+	var groups []*ConsumerGroup
+	s.groupsOf(id, func(g *ConsumerGroup) bool { groups = append(groups, g); return true })
+	for _, g := range groups {
+		s.leave(g, id)
+	}
+	if len(groups) > 0 {
+		s.revision++
+	}
+}
+
+// onCompleteRevocations hands partitions over whose owners are done with them, or were
+// given time enough. What is not there any more, because the group was dealt anew
+// meanwhile, needs no completing.
+func (m *Machine) onCompleteRevocations(in *Input) Output {
+	c := decoded(in, DecodeCompletion)
+	old, ok := m.s.groups.get(keyOfTopic(c.Stream, c.Topic).group(c.Group))
+	if !ok {
+		return Output{Body: wire.AppendResultOK(nil)}
+	}
+	g := old.copied()
+	for _, h := range c.HandOvers {
+		g.handOver(h)
+	}
+	if g.Generation == old.Generation {
+		return Output{Body: wire.AppendResultOK(nil)}
+	}
+	t, _ := m.s.topics.get(keyOfTopic(c.Stream, c.Topic))
+	g.even(t.Partitions, in.Timestamp)
+	m.s.putConsumerGroup(g)
+	m.s.revision++
+	return Output{Body: wire.AppendResultOK(nil)}
+}
+
+// putConsumerGroup stores a group and what the indexes know of its members, but for
+// those that left.
+func (s *state) putConsumerGroup(g *ConsumerGroup) {
+	s.groups.set(g.key(), g)
+	if g.revoking() {
+		s.revoking.set(g.key(), struct{}{})
+	} else {
+		s.revoking.delete(g.key())
+	}
+}
+
+// membershipKey is the key of a client in a group: by client, then group.
+func membershipKey(id galgo.ClientID, g groupKey) string {
+	return string(binary.BigEndian.AppendUint64(id[:], uint64(g)))
+}
+
+func (s *state) groupsOf(id galgo.ClientID, f func(*ConsumerGroup) bool) {
+	from := string(id[:])
+	s.memberships.between(from, from+"\xff\xff\xff\xff\xff\xff\xff\xff\xff", func(_ string, k groupKey) bool {
+		g, _ := s.groups.get(k)
+		return f(g)
+	})
+}
