@@ -21,6 +21,9 @@ type Config struct {
 	Metadata        Metadata
 	Tokens          Tokens
 	Partition       Partition
+	ConsumerGroup   ConsumerGroup
+	Heartbeat       Heartbeat
+	DataMaintenance DataMaintenance
 	MessageBus      MessageBus
 	Limits          Limits
 	Cluster         Cluster
@@ -156,6 +159,29 @@ const (
 	// DurabilityMemory acknowledges what a quorum has received: power loss may take it.
 	DurabilityMemory = "memory"
 )
+
+// ConsumerGroup is about the members of consumer groups.
+type ConsumerGroup struct {
+	RebalancingTimeout time.Duration // a partition that another member is to have stays no longer with its owner
+}
+
+// Heartbeat is what becomes of connections that are silent.
+type Heartbeat struct {
+	Enabled  bool
+	Interval time.Duration // members of consumer groups that are silent for 1.2 times as long lose their session
+}
+
+// DataMaintenance is what is done to stored messages in the background.
+type DataMaintenance struct {
+	Messages Messages
+}
+
+// Messages applies message_expiry and max_topic_size.
+type Messages struct {
+	Cleaner
+	// Hold keeps what a consumer with a stored offset has not read yet.
+	Hold bool
+}
 
 // MessageBus bounds frames, and what comes before the first one.
 type MessageBus struct {

@@ -41,14 +41,3 @@ func TestDisplayWithoutAFile(t *testing.T) {
 		t.Errorf("got %q", text[:min(len(text), 100)])
 	}
 }
-
-// TestHeartbeatIsAccepted: a configuration that tunes it loads, and says that it
-// does nothing.
-func TestHeartbeatIsAccepted(t *testing.T) {
-	_, s := mustLoad(t, LoadInput{Env: []string{"IGGY_HEARTBEAT_ENABLED=false", "IGGY_HEARTBEAT_INTERVAL=1 day"}})
-	for _, key := range []string{"heartbeat.enabled", "heartbeat.interval"} {
-		if !hasWarning(s, key, "no effect", "consumer groups") {
-			t.Errorf("warnings %q, want one that %s has no effect", s.Warnings, key)
-		}
-	}
-}

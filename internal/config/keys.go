@@ -43,7 +43,7 @@ const rosterKey = "cluster.nodes"
 
 // keys is the table, in the order of the sample file. Keys of one section stand
 // together, keys without a section first: TOML wants it so.
-var keys = slices.Concat(generalKeys, transportKeys, systemKeys, storageKeys, tokenKeys, clusterKeys, serviceKeys)
+var keys = slices.Concat(generalKeys, transportKeys, systemKeys, storageKeys, tokenKeys, maintenanceKeys, clusterKeys, serviceKeys)
 
 // byName finds a row; built once, never changed.
 var byName = func() map[string]*key {

@@ -146,6 +146,21 @@ var storageKeys = []key{
 		help: "newest batches of each partition that are kept in memory for readers, beside system.memory_budget"},
 }
 
+var maintenanceKeys = []key{
+	{name: "consumer_group.rebalancing_timeout", def: "30s", min: "1ms", at: func(c *Config) any { return &c.ConsumerGroup.RebalancingTimeout },
+		help: "how long a partition that another member is to have may stay with its owner, which has not committed what it was given"},
+	{name: "heartbeat.enabled", def: "true", at: func(c *Config) any { return &c.Heartbeat.Enabled },
+		help: "end the sessions of members of consumer groups that fall silent"},
+	{name: "heartbeat.interval", def: "30s", min: "100ms", at: func(c *Config) any { return &c.Heartbeat.Interval },
+		help: "a member is silent when nothing came from it for 1.2 times as long; any request counts"},
+	{name: "data_maintenance.messages.cleaner_enabled", def: "true", at: func(c *Config) any { return &c.DataMaintenance.Messages.Enabled },
+		help: "apply message_expiry and max_topic_size of topics"},
+	{name: "data_maintenance.messages.interval", def: "1m", min: "100ms", at: func(c *Config) any { return &c.DataMaintenance.Messages.Interval },
+		help: "how often"},
+	{name: "data_maintenance.messages.keep_unread", def: "true", at: func(c *Config) any { return &c.DataMaintenance.Messages.Hold },
+		help: "keep what a consumer or group with a stored offset has not read yet, whatever its age and size"},
+}
+
 // levels are the values of system.logging.level, least output first.
 var levels = []string{"off", "error", "warn", "info", "debug", "trace"}
 

@@ -10,9 +10,6 @@ const (
 	partHTTP        = "the HTTP interface"
 	partTelemetry   = "telemetry export"
 	partEncryption  = "encryption of stored messages"
-	partRetention   = "retention"
-	partGroups      = "consumer groups"
-	partMembers     = "members of consumer groups, the only connections that are ended for their silence"
 	partReplication = "replication"
 	partOwnLayout   = "a layout of the data directory that galgo does not use"
 	partOwnMemory   = "a memory pool that galgo does not use; see system.memory_budget"
@@ -83,12 +80,6 @@ var serviceKeys = []key{
 	{name: "system.sharding.shutdown_poll_interval", def: "50ms", at: noDuration, class: idle, part: partOwnShards},
 	{name: "system.sharding.shutdown_join_timeout", def: "30s", at: noDuration, class: idle, part: "a scheduler that galgo does not use; see shutdown_timeout"},
 	{name: "system.sharding.reconcile_periodic_interval", def: "1s", at: noDuration, class: idle, part: partOwnShards},
-
-	{name: "consumer_group.rebalancing_timeout", def: "30s", at: noDuration, class: later, part: partGroups},
-	{name: "heartbeat.enabled", def: "true", at: noBool, class: idle, part: partMembers},
-	{name: "heartbeat.interval", def: "30s", at: noDuration, class: idle, part: partMembers},
-	{name: "data_maintenance.messages.cleaner_enabled", def: "true", at: noBool, class: later, part: partRetention},
-	{name: "data_maintenance.messages.interval", def: "1m", at: noDuration, class: later, part: partRetention},
 
 	{name: "partition.evicted_ring_capacity", def: "4096", at: noInt, class: idle, part: partReplication},
 	{name: "partition.evicted_ring_bytes_max", def: "16 MiB", at: noSize, class: idle, part: partReplication},

@@ -11,7 +11,8 @@
 //	login.go     sign-in and sign-out; throttle.go for sources that keep being refused,
 //	             detach.go for sessions that lost their connection
 //	writes.go    sends and offset writes; sends.go for those in flight
-//	polls.go, offsets.go, local.go, system.go, entities.go, snapshot.go   reads
+//	polls.go, offsets.go, local.go, system.go, entities.go, groups.go, snapshot.go   reads
+//	silence.go   members of consumer groups that fall silent
 //
 // A connection has a reader, which takes one request after the other and may wait,
 // and a writer. Whatever a peer can make the server keep is counted: requests and
@@ -51,7 +52,14 @@ type Backend interface {
 	DeleteOffset(req OffsetRequest, done func(OffsetReply))
 	// Poll resolves a poll against committed data into req.Plan, which the caller
 	// reads, off the node's loops (partition.Plan.Read), and may use again.
+	//
+	// A poll for a consumer group is that of req.Member, and is refused with
+	// CodeConsumerGroupPartitionNotOwned unless the member may poll the partition. If it
+	// is answered with CodeOK, Polled has to be called with the same request, once.
 	Poll(req PollRequest, done func(PollReply))
+	// Polled tells what the poll of a member has yielded, up to the offset last if any.
+	// It reports whether the member may still be given that.
+	Polled(req PollRequest, last uint64, any bool) bool
 	// Offset reads a committed consumer offset.
 	Offset(group uint64, kind galgo.ConsumerKind, key uint32, done func(OffsetReply))
 
@@ -129,8 +137,9 @@ type OffsetRequest struct {
 	Kind     galgo.ConsumerKind
 	Key      uint32
 	Offset   uint64
-	NoAck    bool // answer when applied on the primary (wire.md §4.7)
-	Monotone bool // auto-commit: never moves back
+	NoAck    bool           // answer when applied on the primary (wire.md §4.7)
+	Monotone bool           // auto-commit: never moves back
+	Member   galgo.ClientID // of a consumer group: who has the partition
 	Client   galgo.ClientID
 	Request  uint64
 	User     uint32
@@ -150,6 +159,7 @@ type PollRequest struct {
 	Group    uint64
 	Kind     galgo.ConsumerKind
 	Key      uint32
+	Member   galgo.ClientID // of a consumer group
 	Strategy galgo.PollingStrategy
 	Count    uint32
 	Bytes    int             // of batch records, at most; 0: what a frame holds

@@ -31,7 +31,8 @@ type conn struct {
 	sends    *sends
 	freed    chan struct{} // holds a token when queues got shorter
 	bound    atomic.Pointer[binding]
-	spoke    atomic.Bool // a request has come
+	spoke    atomic.Bool  // a request has come
+	heard    atomic.Int64 // ms, when the last one came
 	began    time.Time
 	end      context.CancelFunc
 

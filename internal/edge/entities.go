@@ -16,6 +16,7 @@ const (
 	topicSize     = 1024
 	partitionSize = 40
 	groupSize     = 270
+	memberSize    = 8
 )
 
 func (a *reader) user(body []byte) galgo.Code {
@@ -202,52 +203,3 @@ func (a *reader) topicInfo(t *metadata.Topic) wire.TopicInfo {
 		DerivedOptions: options.AppendDerived(nil),
 	}
 }
-
-func (a *reader) group(body []byte) galgo.Code {
-	m, err := wire.DecodeGroupRequest(body)
-	if err != nil {
-		return galgo.CodeInvalidCommand
-	}
-	t, err := a.view.Topic(m.Stream, m.Topic)
-	if err != nil {
-		return codeOf(err, galgo.CodeTopicIDNotFound)
-	}
-	if !a.allows(metadata.RuleGetTopic, t.Stream, t.ID) {
-		return galgo.CodeUnauthorized
-	}
-	if g, ok := a.view.ConsumerGroup(t, m.Group); ok {
-		a.body = wire.ConsumerGroupDetails{GroupInfo: groupInfo(t, g)}.Append(nil)
-	}
-	return galgo.CodeOK
-}
-
-func (a *reader) groups(body []byte) galgo.Code {
-	m, err := wire.DecodeTopicRequest(body)
-	if err != nil {
-		return galgo.CodeInvalidCommand
-	}
-	t, err := a.view.Topic(m.Stream, m.Topic)
-	if err != nil {
-		return codeOf(err, galgo.CodeTopicIDNotFound)
-	}
-	if !a.allows(metadata.RuleGetTopic, t.Stream, t.ID) {
-		return galgo.CodeUnauthorized
-	}
-	if !a.reserve(int(min(t.NextConsumerGroup, 1<<20)) * groupSize) {
-		return galgo.CodeTransientNotAccepted
-	}
-	for g := range a.view.ConsumerGroups(t) {
-		if a.body = wire.AppendGroups(a.body, []wire.GroupInfo{groupInfo(t, g)}); a.full() {
-			break
-		}
-	}
-	return galgo.CodeOK
-}
-
-func groupInfo(t *metadata.Topic, g *metadata.ConsumerGroup) wire.GroupInfo {
-	return wire.GroupInfo{ID: g.ID, PartitionsCount: t.Partitions, Name: g.Name}
-}
-
-// syncGroup tells a member its partitions. Groups have no members yet: an empty
-// body says so, whatever was asked.
-func (a *reader) syncGroup([]byte) galgo.Code { return galgo.CodeOK }

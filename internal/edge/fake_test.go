@@ -35,7 +35,10 @@ type fakeNode struct {
 	onOffset   func(func(OffsetReply)) bool
 	onStats    func(group uint64) (f partition.Figures, ok, taken bool)
 
+	onPolled func(PollRequest, bool) bool
+
 	proposed []MetadataRequest // all, in order
+	polled   int               // calls of Polled
 
 	jobs chan func()
 	done chan struct{}
@@ -291,7 +294,35 @@ func (n *fakeNode) DeleteOffset(req OffsetRequest, done func(OffsetReply)) {
 	})
 }
 
+// isMember is the fence of consumer groups.
+func (n *fakeNode) isMember(group uint64, kind galgo.ConsumerKind, key uint32, client galgo.ClientID, has func(*metadata.Member, uint32) bool) bool {
+	if kind != galgo.ConsumerGroup {
+		return true
+	}
+	view := n.View()
+	p, ok := view.PartitionOf(group)
+	if !ok {
+		return false
+	}
+	g, ok := view.ConsumerGroupAt(p.Stream, p.Topic, key)
+	if !ok {
+		return false
+	}
+	m, ok := g.Member(client)
+	return ok && has(m, p.ID)
+}
+
+func (n *fakeNode) Polled(req PollRequest, _ uint64, any bool) bool {
+	n.mu.Lock()
+	n.polled++
+	n.mu.Unlock()
+	return (n.onPolled == nil || n.onPolled(req, any)) && n.isMember(req.Group, req.Kind, req.Key, req.Member, (*metadata.Member).MayPoll)
+}
+
 func (n *fakeNode) offsets(req OffsetRequest, f func(*fakePartition) galgo.Code) OffsetReply {
+	if !n.isMember(req.Group, req.Kind, req.Key, req.Member, (*metadata.Member).Owns) {
+		return OffsetReply{Code: galgo.CodeResourceNotFound}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p, ok := n.partitions[req.Group]
@@ -304,6 +335,10 @@ func (n *fakeNode) offsets(req OffsetRequest, f func(*fakePartition) galgo.Code)
 func (n *fakeNode) Poll(req PollRequest, done func(PollReply)) {
 	n.post(func() {
 		if n.onPoll != nil && n.onPoll(req, done) {
+			return
+		}
+		if !n.isMember(req.Group, req.Kind, req.Key, req.Member, (*metadata.Member).MayPoll) {
+			done(PollReply{Code: galgo.CodeConsumerGroupPartitionNotOwned})
 			return
 		}
 		done(n.poll(req))

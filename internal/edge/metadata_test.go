@@ -61,7 +61,11 @@ func TestOperationInReplies(t *testing.T) {
 		return true
 	}
 	for sent, want := range map[wire.Operation]wire.Operation{132: 132, 136: 136, 138: 68, 128: 128, 149: 149} {
-		if h := p.wantResult(p.ask(p.header(sent), more), galgo.CodeTransientNotAccepted); h.Operation != want {
+		body := more
+		if sent == wire.OperationDeleteSegments {
+			body = wire.DeleteSegmentsRequest{Stream: s0, Topic: t0}.Append(nil)
+		}
+		if h := p.wantResult(p.ask(p.header(sent), body), galgo.CodeTransientNotAccepted); h.Operation != want {
 			t.Errorf("transient answer to %d: operation %d, want %d", sent, h.Operation, want)
 		}
 	}
@@ -146,13 +150,14 @@ func TestDeniedMetadataBodies(t *testing.T) {
 	p := newRig(t).signedIn()
 	for o, body := range map[wire.Operation][]byte{
 		128: {0}, 129: {1, 4, 0, 0, 0, 0, 0}, 130: {9}, 131: nil, 132: {1}, 133: nil, 134: {1, 4}, 135: nil,
-		136: nil, 137: {1, 4, 0, 0, 0, 0}, 139: nil, 140: nil,
+		136: nil, 137: {1, 4, 0, 0, 0, 0}, 139: nil, 140: nil, 148: {1}, 149: nil,
 		141: {0}, 142: {1, 4, 0, 0, 0, 0, 1}, 143: {9}, 144: {1, 4, 0, 0, 0, 0, 1, 'x'}, 145: {1, 4, 0, 0, 0, 0, 1}, 146: {1, 'x'}, 147: nil,
 	} {
 		p.wantStatus(p.ask(p.header(o), body), galgo.CodeInvalidCommand)
 	}
-	for _, o := range []wire.Operation{138, 148, 149} {
-		p.wantStatus(p.ask(p.header(o), wire.GroupRequest{Stream: s0, Topic: t0, Group: s0}.Append(nil)), galgo.CodeFeatureUnavailable)
+	f := p.ask(p.header(wire.OperationDeleteSegments), []byte{1})
+	if h := p.wantStatus(f, galgo.CodeOK); h.Operation != wire.OperationDeleteSegments {
+		t.Errorf("delete segments that does not decode: operation %d, want 138, which has no result section", h.Operation)
 	}
 	withKey := wire.CreateStreamRequest{Name: "s", Options: mustOptions(t, "unknown", galgo.Uint64Value(1))}.Append(nil)
 	p.wantStatus(p.ask(p.header(wire.OperationCreateStream), withKey), galgo.CodeUnsupportedOptionKey)

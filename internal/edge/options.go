@@ -100,6 +100,9 @@ type Options struct {
 	// HandshakeTimeout is how long a peer may take for what its transport begins with,
 	// as TLS or the upgrade to WebSocket. 0: 10 s.
 	HandshakeTimeout time.Duration
+	// HeartbeatInterval is how often it is looked whether members of consumer groups have
+	// fallen silent, which is for 1.2 times as long. 0: never.
+	HeartbeatInterval time.Duration
 	// StopGrace is how long a stopping server waits until the node knows of the
 	// sessions whose connections it closed. 0: 2 s.
 	StopGrace time.Duration
@@ -154,6 +157,7 @@ func (o Options) Validate() error {
 	check(o.FrameTimeout > 0, "FrameTimeout is %v, want above 0", o.FrameTimeout)
 	check(o.WriteTimeout > 0, "WriteTimeout is %v, want above 0", o.WriteTimeout)
 	check(o.HandshakeTimeout > 0, "HandshakeTimeout is %v, want above 0", o.HandshakeTimeout)
+	check(o.HeartbeatInterval >= 0, "HeartbeatInterval is %v, want 0 or above", o.HeartbeatInterval)
 	check(o.StopGrace > 0, "StopGrace is %v, want above 0", o.StopGrace)
 	return errors.Join(errs...)
 }

@@ -75,25 +75,9 @@ func (c *conn) poll(ctx context.Context, r *request) {
 	case err != nil:
 		c.answerEmptyPoll(r, 0, 0)
 	case m.Consumer.Kind == galgo.ConsumerGroup:
-		c.pollGroup(r, &m)
+		c.pollGroup(ctx, r, &m)
 	default:
 		c.pollSingle(ctx, r, &m)
-	}
-}
-
-// pollGroup answers the poll of a group member. Groups have no members yet, so
-// every client is told to ask for its partitions again, and hears there that it is
-// not a member.
-func (c *conn) pollGroup(r *request, m *wire.PollMessagesRequest) {
-	view := c.server.backend.View()
-	t, err := view.Topic(m.Stream, m.Topic)
-	switch {
-	case !m.Partition.Present:
-		c.answerEmptyPoll(r, 0, 0)
-	case err == nil && !view.Allows(r.session.actor, metadata.RulePoll, t.Stream, t.ID):
-		c.deny(&r.RequestHeader, galgo.CodeUnauthorized)
-	default:
-		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
 	}
 }
 
@@ -124,8 +108,13 @@ func (c *conn) pollSingle(ctx context.Context, r *request, m *wire.PollMessagesR
 		Key:      key,
 		Strategy: m.Strategy,
 		Count:    m.Count,
-		Bytes:    int(c.server.options.FrameMax) - wire.HeaderSize - wire.PollPrefixSize,
+		Bytes:    c.pollBytes(),
 	}, m.AutoCommit)
+}
+
+// pollBytes is what a poll may return of batches.
+func (c *conn) pollBytes() int {
+	return int(c.server.options.FrameMax) - wire.HeaderSize - wire.PollPrefixSize
 }
 
 // serveMessages plans, reads and answers a poll.
@@ -137,7 +126,12 @@ func (c *conn) serveMessages(ctx context.Context, r *request, p *metadata.Partit
 	messages := newPolled(c.server, charge)
 	request.Plan = &messages.plan
 	code, err := c.readPlanned(ctx, r, &request, messages)
+	if code == galgo.CodeOK && !c.polled(&request, messages.Last, err == nil && messages.Count > 0) {
+		code = galgo.CodeConsumerGroupPartitionNotOwned
+	}
 	switch {
+	case code == galgo.CodeConsumerGroupPartitionNotOwned:
+		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
 	case code == galgo.CodeTransientNotAccepted && c.tooEarly(p):
 		c.answerEmptyPoll(r, p.ID, 0)
 	case code != galgo.CodeOK:
@@ -160,8 +154,16 @@ func (c *conn) serveMessages(ctx context.Context, r *request, p *metadata.Partit
 // readPlanned asks for a plan and reads what it names, and does so again while files go
 // away in between.
 func (c *conn) readPlanned(ctx context.Context, r *request, request *PollRequest, into *polled) (code galgo.Code, err error) {
-	for range pollTries {
-		q := newCall[PollReply](nil)
+	ended := *request
+	for try := range pollTries {
+		if try > 0 {
+			c.polled(request, 0, false)
+		}
+		q := newCall(func(late PollReply) {
+			if late.Code == galgo.CodeOK {
+				c.polled(&ended, 0, false)
+			}
+		})
 		c.server.backend.Poll(*request, q.done)
 		reply, ok := await(ctx, c, r, q)
 		if !ok {
@@ -200,6 +202,7 @@ func (c *conn) autoCommit(ctx context.Context, r *request, poll *PollRequest, la
 		Key:      poll.Key,
 		Offset:   last,
 		Monotone: true,
+		Member:   poll.Member,
 		Client:   r.session.client,
 		Request:  r.Request,
 		User:     r.session.actor.User,

@@ -58,6 +58,7 @@ func (s *Server) Serve(ctx context.Context, listener transport.Listener) error {
 	detacher := newDetacher(s.backend, s.events)
 	var detaching, connections sync.WaitGroup
 	detaching.Go(detacher.run)
+	connections.Go(func() { s.watch(ctx, detacher) })
 	err := s.accept(ctx, listener, func(peer transport.Incoming) {
 		id := s.registry.nextID() // here, so that ids follow the order of arrival
 		connections.Go(func() { s.serveConn(ctx, detacher, peer, id) })

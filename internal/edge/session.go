@@ -16,7 +16,9 @@ func (c *conn) serve(ctx context.Context, r *request) error {
 		// It may have been bound elsewhere while the body came.
 		r.session = c.bound.Load()
 	}
-	r.deadline = time.Now().Add(c.server.options.ReplyTimeout)
+	now := time.Now()
+	c.heard.Store(now.UnixMilli())
+	r.deadline = now.Add(c.server.options.ReplyTimeout)
 	c.dispatch(ctx, r)
 	if r.charge > 0 {
 		c.server.budget.Release(r.charge)
@@ -47,11 +49,27 @@ func (c *conn) dispatch(ctx context.Context, r *request) {
 		c.logout(ctx, r)
 	case r.Operation == wire.OperationNonReplicated:
 		c.serveLocal(ctx, r)
+	case r.Operation == wire.OperationDeleteSegments && !decodes(r.body, wire.DecodeDeleteSegmentsRequest):
+		c.answerUnframed(r)
 	case r.Operation.IsMetadata():
 		c.serveMetadata(ctx, r)
 	default:
 		c.serveWrite(r)
 	}
+}
+
+// answerUnframed answers a DeleteSegments that does not decode: under its own operation,
+// which has no result section, with nothing (wire.md §6.3).
+func (c *conn) answerUnframed(r *request) {
+	h := wire.ReplyTo(&r.RequestHeader, galgo.CodeOK)
+	h.Operation, h.Client, h.Commit = r.Operation, c.transportID(), c.server.backend.CommitOp()
+	c.push(&h, nil, nil, nil)
+}
+
+// decodes reports whether a body can be read.
+func decodes[T any](body []byte, decode func([]byte) (T, error)) bool {
+	_, err := decode(body)
+	return err == nil
 }
 
 // serveUnbound answers a connection that is not signed in (wire.md §3.11). The

@@ -45,7 +45,7 @@ func (a *reader) describeOptions(body []byte) galgo.Code {
 }
 
 func (a *reader) me([]byte) galgo.Code {
-	a.body = wire.ClientDetails{ClientInfo: a.conn.info()}.Append(nil)
+	a.body = wire.ClientDetails{ClientInfo: a.conn.info(a.view), Groups: memberships(a.view, a.session)}.Append(nil)
 	return galgo.CodeOK
 }
 
@@ -58,7 +58,7 @@ func (a *reader) client(body []byte) galgo.Code {
 		return galgo.CodeUnauthorized
 	}
 	if c, ok := a.server.registry.find(m.ClientID); ok {
-		a.body = wire.ClientDetails{ClientInfo: c.info()}.Append(nil)
+		a.body = wire.ClientDetails{ClientInfo: c.info(a.view), Groups: memberships(a.view, c.bound.Load())}.Append(nil)
 	}
 	return galgo.CodeOK
 }
@@ -73,18 +73,18 @@ func (a *reader) clients([]byte) galgo.Code {
 	}
 	list := make([]wire.ClientInfo, 0, len(conns))
 	for _, c := range conns {
-		list = append(list, c.info())
+		list = append(list, c.info(a.view))
 	}
 	a.body = wire.AppendClients(nil, list)
 	return galgo.CodeOK
 }
 
-// info is the connection as lists of clients show it. Members of groups do not
-// exist yet, so it has no memberships.
-func (c *conn) info() wire.ClientInfo {
+// info is the connection as lists of clients show it.
+func (c *conn) info(view *metadata.View) wire.ClientInfo {
 	i := wire.ClientInfo{ClientID: c.id, UserID: wire.UserIDNone, Transport: c.socket.Transport(), Address: c.address}
 	if b := c.bound.Load(); b != nil {
 		i.UserID = b.actor.User
+		i.GroupsCount = uint32(len(memberships(view, b)))
 	}
 	return i
 }

@@ -131,8 +131,8 @@ func (c *conn) deleteOffset(r *request) galgo.Code {
 	return galgo.CodeOK
 }
 
-// offsetTarget resolves where an offset write goes: lookup, right, and the fence
-// of a group, whose offsets only the member that has the partition may write.
+// offsetTarget resolves where an offset write goes: lookup and right. The fence of a
+// group, whose offsets only the member that has the partition may write, is the node's.
 func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic galgo.Identifier, p wire.OptionalPartition) (placement, OffsetRequest, galgo.Code) {
 	view := c.server.backend.View()
 	t, err := view.Topic(stream, topic)
@@ -150,14 +150,11 @@ func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic g
 	if !view.Allows(r.session.actor, metadata.RulePoll, t.Stream, t.ID) {
 		return placement{}, OffsetRequest{}, galgo.CodeUnauthorized
 	}
-	if consumer.Kind == galgo.ConsumerGroup {
-		// Groups have no members yet, so no client has a partition of one.
-		return placement{}, OffsetRequest{}, galgo.CodeResourceNotFound
-	}
 	request := OffsetRequest{
 		Group:   partition.Group,
 		Kind:    consumer.Kind,
 		Key:     key,
+		Member:  r.session.client,
 		Client:  r.session.client,
 		Request: r.Request,
 		User:    r.session.actor.User,

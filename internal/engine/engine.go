@@ -47,6 +47,9 @@ type Engine struct {
 	stats  sync.Map // group id -> *partition.Stats
 	files  *partition.Files
 
+	deliveries *deliveries
+	patience   uint64 // µs that a partition may stay with a member that another is to have it from
+
 	replica uint8
 	durable bool // partition.durability: what a topic gets that does not say
 	roster  wire.ClusterMetadata
@@ -90,13 +93,7 @@ func (e *Engine) publish(v *metadata.View, op vsr.Op) {
 // changed makes, removes and purges groups as the metadata says, on the loops
 // that own them, and calls done on the metadata loop when all of it has happened.
 func (e *Engine) changed(changes []metadata.Change, done func()) {
-	left := new(atomic.Int64)
-	left.Store(int64(len(changes)))
-	finish := func() {
-		if left.Add(-1) == 0 {
-			e.metaLoop.Post(done)
-		}
-	}
+	finish := countdown(len(changes), func() { e.metaLoop.Post(done) })
 	for _, c := range changes {
 		switch c.Kind {
 		case metadata.GroupCreated:
@@ -110,9 +107,26 @@ func (e *Engine) changed(changes []metadata.Change, done func()) {
 		case metadata.GroupRemoved:
 			e.onData(c.Group, func(d *shard.Data) { e.remove(d, vsr.GroupID(c.Group), finish) }, func() {})
 		case metadata.GroupPurged:
+			e.deliveries.forget(c.Group)
 			e.onData(c.Group, func(d *shard.Data) { d.Purge(vsr.GroupID(c.Group), c.Generation, finish) }, func() {})
+		case metadata.GroupTruncated:
+			e.onData(c.Group, func(d *shard.Data) { d.Truncate(vsr.GroupID(c.Group), c.Generation, c.Below, finish) }, func() {})
+		case metadata.ConsumerGroupRemoved:
+			e.forgetGroup(c, finish)
 		default:
 			finish()
+		}
+	}
+}
+
+// countdown returns a function that calls done when it is called for the n-th time, on
+// whatever goroutine that is.
+func countdown(n int, done func()) func() {
+	left := new(atomic.Int64)
+	left.Store(int64(n))
+	return func() {
+		if left.Add(-1) == 0 {
+			done()
 		}
 	}
 }
@@ -124,6 +138,7 @@ func (e *Engine) create(d *shard.Data, spec shard.GroupSpec) {
 
 func (e *Engine) remove(d *shard.Data, id vsr.GroupID, done func()) {
 	e.stats.Delete(uint64(id))
+	e.deliveries.forget(uint64(id))
 	d.Remove(id, done)
 }
 
@@ -156,18 +171,14 @@ func (e *Engine) installed() {
 	}
 }
 
-// purge sees to it that groups are purged as often as the metadata says, whichever of
-// these purges had not come to their logs. settled is called on the metadata loop when
-// they have.
+// purge sees to it that groups are purged as often as the metadata says, and truncated as
+// far, whichever of that had not come to their logs. settled is called on the metadata
+// loop when it has.
 func (e *Engine) purge(d *shard.Data, specs []shard.GroupSpec, settled func()) {
-	left := len(specs) + 1
-	done := func() {
-		if left--; left == 0 {
-			e.metaLoop.Post(settled)
-		}
-	}
+	done := countdown(2*len(specs)+1, func() { e.metaLoop.Post(settled) })
 	for _, s := range specs {
 		d.Purge(s.ID, s.PurgeGeneration, done)
+		d.Truncate(s.ID, s.PurgeGeneration, s.DeletedBelow, done)
 	}
 	done()
 }
@@ -195,9 +206,19 @@ func (e *Engine) Stats(group uint64) (partition.Figures, bool) {
 
 // Metadata implements edge.Backend.
 func (e *Engine) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply)) {
+	if req.Operation == wire.OperationDeleteSegments {
+		e.resolveSegments(req, func(req edge.MetadataRequest) { e.submit(req, done) }, done)
+		return
+	}
+	e.submit(req, done)
+}
+
+func (e *Engine) submit(req edge.MetadataRequest, done func(edge.MetadataReply)) {
 	lost := edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotCommitted}
 	run := func() {
+		release := e.holdFor(&req)
 		e.meta.Submit(shard.MetadataRequest(req), func(r shard.MetadataReply) {
+			release()
 			done(edge.MetadataReply{
 				Outcome: edge.MetadataOutcome(r.Outcome), Body: r.Body, Operation: r.Operation, Op: r.Op, Born: r.Born,
 				Timestamp: r.Timestamp, Code: r.Code, Reason: r.Reason,
@@ -237,15 +258,28 @@ type offsetWrite func(*shard.Data, shard.OffsetRequest, func(galgo.Code, vsr.Op)
 func (e *Engine) writeOffset(req edge.OffsetRequest, write offsetWrite, done func(edge.OffsetReply)) {
 	r := shard.OffsetRequest{
 		Group: vsr.GroupID(req.Group), Kind: req.Kind, Key: req.Key, Offset: req.Offset,
-		Monotone: req.Monotone, Client: req.Client, Request: req.Request, User: req.User,
+		Monotone: req.Monotone, Client: req.Client, Request: req.Request, User: req.User, Allowed: e.allowed(&req),
 	}
 	e.onData(req.Group, func(d *shard.Data) {
-		write(d, r, func(code galgo.Code, op vsr.Op) { done(edge.OffsetReply{Code: code, Op: uint64(op)}) })
+		write(d, r, func(code galgo.Code, op vsr.Op) {
+			if code == galgo.CodeOK && req.Kind == galgo.ConsumerGroup {
+				e.deliveries.commit(deliveryKey{req.Group, req.Key}, req.Offset)
+			}
+			done(edge.OffsetReply{Code: code, Op: uint64(op)})
+		})
 	}, func() { done(edge.OffsetReply{Code: galgo.CodeTransientNotAccepted}) })
 }
 
 // Poll implements edge.Backend.
 func (e *Engine) Poll(req edge.PollRequest, done func(edge.PollReply)) {
+	if req.Kind == galgo.ConsumerGroup {
+		e.pollAsMember(req, done)
+		return
+	}
+	e.poll(req, done)
+}
+
+func (e *Engine) poll(req edge.PollRequest, done func(edge.PollReply)) {
 	r := partition.PollRequest{Kind: req.Kind, Key: req.Key, Strategy: req.Strategy, Count: req.Count, Bytes: req.Bytes}
 	e.onData(req.Group, func(d *shard.Data) {
 		done(edge.PollReply{Code: d.Poll(vsr.GroupID(req.Group), r, req.Plan)})

@@ -82,7 +82,8 @@ func Open(d disk.Disk, o Options) (*Engine, error) {
 	if err := shard.Format(d, format); err != nil {
 		return nil, err
 	}
-	e := &Engine{replica: o.Replica, durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles)}
+	e := &Engine{replica: o.Replica, durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles),
+		deliveries: newDeliveries(), patience: uint64(c.ConsumerGroup.RebalancingTimeout.Microseconds())}
 	if err := e.openMetadata(d, cluster, o); err != nil {
 		return nil, err
 	}
@@ -106,7 +107,7 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(), SyncApart: o.SyncApart,
 		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
 		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
-		Publish:         e.publish, Changed: e.changed, Installed: e.installed, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
+		Publish:         e.publish, Changed: e.changed, Busy: e.busy, HandOvers: e.handOvers, Installed: e.installed, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
 	})
 	if err == nil {
 		e.publish(e.meta.View(), e.meta.CommitMin())
@@ -123,7 +124,8 @@ func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error
 		Disk: d, Clock: o.Clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replication: o.replication(), Pipeline: c.Partition.PrepareQueueDepth,
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.Random(), SyncApart: o.SyncApart, WALLimit: int64(c.WAL.Limit),
 		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.Tails / int64(c.System.Shards), Files: e.files,
-		UnsyncedMax: max(1, o.UnsyncedGroups/c.System.Shards), Moved: func(id vsr.GroupID) { e.moved(data, id) }, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
+		GroupDeleted: e.groupDeleted,
+		UnsyncedMax:  max(1, o.UnsyncedGroups/c.System.Shards), Moved: func(id vsr.GroupID) { e.moved(data, id) }, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
 	}, specs, view.GroupsIssued())
 	if err != nil {
 		return err
@@ -173,7 +175,7 @@ func (e *Engine) spec(v *metadata.View, group uint64) (shard.GroupSpec, bool) {
 	return shard.GroupSpec{
 		ID: vsr.GroupID(p.Group), Incarnation: p.CreatedRevision, Stream: p.Stream, Topic: p.Topic, Partition: p.ID,
 		SegmentSize: o.SegmentSize, MessagesToSave: o.MessagesRequiredToSave, BytesToSave: o.SizeOfMessagesRequiredToSave,
-		Preallocate: o.PreallocateSegments, Sync: e.syncs(&o), PurgeGeneration: p.PurgeGeneration, Doubtful: e.meta.Doubts(p.CreatedRevision),
+		Preallocate: o.PreallocateSegments, Sync: e.syncs(&o), PurgeGeneration: p.PurgeGeneration, DeletedBelow: p.DeletedBelow, Doubtful: e.meta.Doubts(p.CreatedRevision),
 	}, true
 }
 

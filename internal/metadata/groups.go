@@ -29,7 +29,7 @@ func (m *Machine) createConsumerGroup(c call, req wire.CreateGroupRequest) resul
 	s.topics.set(t.key(), &t)
 	s.putConsumerGroup(g)
 	s.groupNames.set(groupName(t.key(), g.Name), g.ID)
-	return result{payload: wire.ConsumerGroupDetails{GroupInfo: groupInfo(&t, g)}.Append(nil)}
+	return result{payload: wire.ConsumerGroupDetails{GroupInfo: GroupInfo(&t, g)}.Append(nil)}
 }
 
 func (m *Machine) deleteConsumerGroup(c call, req wire.GroupRequest) result {

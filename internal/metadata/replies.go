@@ -109,7 +109,7 @@ func (v *View) TopicDetails(t *Topic, stats Stats) wire.TopicDetails {
 func (v *View) GroupInfos(t *Topic) []wire.GroupInfo {
 	var list []wire.GroupInfo
 	for g := range v.ConsumerGroups(t) {
-		list = append(list, groupInfo(t, g))
+		list = append(list, GroupInfo(t, g))
 	}
 	return list
 }
@@ -117,7 +117,7 @@ func (v *View) GroupInfos(t *Topic) []wire.GroupInfo {
 // GroupDetails is the answer to consumer_group.get: a partition on its way to another
 // member counts as its owner's.
 func (v *View) GroupDetails(t *Topic, g *ConsumerGroup) wire.ConsumerGroupDetails {
-	d := wire.ConsumerGroupDetails{GroupInfo: groupInfo(t, g)}
+	d := wire.ConsumerGroupDetails{GroupInfo: GroupInfo(t, g)}
 	for i := range g.Members {
 		m := &g.Members[i]
 		d.Members = append(d.Members, wire.GroupMember{ID: m.ID, Partitions: m.Partitions})
@@ -125,7 +125,8 @@ func (v *View) GroupDetails(t *Topic, g *ConsumerGroup) wire.ConsumerGroupDetail
 	return d
 }
 
-func groupInfo(t *Topic, g *ConsumerGroup) wire.GroupInfo {
+// GroupInfo is a consumer group as lists show it.
+func GroupInfo(t *Topic, g *ConsumerGroup) wire.GroupInfo {
 	return wire.GroupInfo{ID: g.ID, PartitionsCount: t.Partitions, MembersCount: uint32(len(g.Members)), Name: g.Name}
 }
 

@@ -68,6 +68,14 @@ func (v *View) Topic(stream, topic galgo.Identifier) (*Topic, error) {
 // Partition finds a partition of a topic by its number.
 func (v *View) Partition(t *Topic, id uint32) (*Partition, bool) { return v.s.partition(t, id) }
 
+// PartitionAt finds a partition by the numbers of what it is in.
+func (v *View) PartitionAt(stream, topic, id uint32) (*Partition, bool) {
+	if topic >= TopicsMax || id >= PartitionsMax {
+		return nil, false
+	}
+	return v.s.partitions.get(keyOfTopic(stream, topic).partition(id))
+}
+
 // PartitionOf finds the partition that a consensus group replicates.
 func (v *View) PartitionOf(group uint64) (*Partition, bool) {
 	key, ok := v.s.groupOwners.get(group)
@@ -129,6 +137,9 @@ func (v *View) Memberships(id galgo.ClientID) iter.Seq[*ConsumerGroup] {
 		v.s.groupsOf(id, yield)
 	}
 }
+
+// IsRevoking reports whether Revoking yields any.
+func (v *View) IsRevoking() bool { return v.s.revoking.len() > 0 }
 
 // Revoking yields the consumer groups with a partition on its way to another member.
 func (v *View) Revoking() iter.Seq[*ConsumerGroup] {

@@ -82,8 +82,17 @@ func (n *Node) makeEdge() error {
 		FrameMax: uint32(n.cfg.MessageBus.MaxMessageSize), ByteBudget: int64(n.cfg.System.MemoryBudget),
 		InflightSends: l.RequestsPerConnection, InflightBytes: int64(l.BytesPerConnection),
 		HandshakeTimeout: n.cfg.MessageBus.HandshakeGrace, Diagnostics: n,
+		HeartbeatInterval: heartbeat(n.cfg.Heartbeat),
 	}, n.engine)
 	return nil
+}
+
+// heartbeat is the interval, 0 if silence is nothing to be looked for.
+func heartbeat(c config.Heartbeat) time.Duration {
+	if !c.Enabled {
+		return 0
+	}
+	return c.Interval
 }
 
 // wellKnown is the name and the password that stock clients try.

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"galgo"
@@ -63,6 +64,15 @@ func (c *consumers) remove(kind galgo.ConsumerKind, key uint32) bool {
 		c.sorted = slices.Delete(c.sorted, i, i+1)
 	}
 	return ok
+}
+
+// least is the lowest stored offset; above all of them if there is none.
+func (c *consumers) least() uint64 {
+	least := uint64(math.MaxUint64)
+	for _, s := range c.sorted {
+		least = min(least, s.offset)
+	}
+	return least
 }
 
 func (c *consumers) clear() { c.sorted = nil }

@@ -65,6 +65,7 @@
 //	poll.go        planning a poll
 //	read.go        reading what a plan names
 //	files.go       open files, shared and counted
+//	retention.go   which segments need not be kept
 //	stats.go       figures for other goroutines
 //	inspect.go     a look at the files without a server
 package partition

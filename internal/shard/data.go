@@ -30,6 +30,9 @@ type GroupSpec struct {
 	Sync bool
 	// PurgeGeneration counts the purges that the metadata has decided.
 	PurgeGeneration uint64
+	// DeletedBelow is the offset below which, since the last purge, segments were asked
+	// to go.
+	DeletedBelow uint64
 	// Doubtful: a disk that this node had before may have promised something in the
 	// group. Unless this one knows it, the replica has to be told everything.
 	Doubtful bool
@@ -60,6 +63,9 @@ type DataConfig struct {
 	// keeps their files open, before a checkpoint is due; 0: any number.
 	UnsyncedMax int
 
+	// GroupDeleted reports whether the consumer group of that number, of the topic that a
+	// partition is of, is known to have been deleted; nil: none ever is.
+	GroupDeleted func(partition vsr.GroupID, group uint32) bool
 	// Moved tells that the figures of a group are in another place now; see Stats.
 	Moved   func(vsr.GroupID)
 	Observe func(*vsr.Prepare) // see MetadataConfig
@@ -115,6 +121,7 @@ type dataGroup struct {
 	led     vsr.View // view in which the machine took over what its log holds
 	purged  uint64   // generation of the last purge that was queued or taken over
 	purging []purgeCall
+	deleting
 	courier courier
 	taking  groupTaking
 }
@@ -220,7 +227,7 @@ func (g *dataGroup) lead() {
 	if g.led == view {
 		return
 	}
-	g.led, g.purged = view, 0
+	g.led, g.purged, g.truncated, g.dropping = view, 0, 0, 0
 	g.machine.Abandon()
 	g.group.uncommitted(func(p *vsr.Prepare) { g.machine.Inherit(entryOf(p)) })
 }
@@ -265,6 +272,9 @@ type OffsetRequest struct {
 	Client   galgo.ClientID
 	Request  uint64
 	User     uint32
+	// Allowed is asked on the loop, just before the log: may whoever asks still write
+	// it? Nil is CodeOK.
+	Allowed func() galgo.Code
 }
 
 // StoreOffset writes a consumer's offset through the group's log.
@@ -288,6 +298,12 @@ func (d *Data) offset(req OffsetRequest, op uint8, body []byte, check func(*data
 	}
 	d.enqueue(g, dataCall{
 		admit: func(ts uint64) (vsr.Request, bool) {
+			if req.Allowed != nil {
+				if code := req.Allowed(); code != galgo.CodeOK {
+					refuse(code)
+					return vsr.Request{}, false
+				}
+			}
 			if code := check(g); code != galgo.CodeOK {
 				if g.group.behind() {
 					code = galgo.CodeTransientNotAccepted
@@ -311,7 +327,9 @@ func (d *Data) Purge(id vsr.GroupID, generation uint64, done func()) {
 		done()
 		return
 	}
-	g.spec.PurgeGeneration = max(g.spec.PurgeGeneration, generation)
+	if generation > g.spec.PurgeGeneration {
+		g.spec.PurgeGeneration, g.spec.DeletedBelow = generation, 0
+	}
 	g.purging = append(g.purging, purgeCall{generation, done})
 	d.purge(g)
 	d.activate(g)
@@ -420,6 +438,7 @@ func (d *Data) turn(g *dataGroup) {
 		}
 	}
 	d.installTaken(g)
+	g.settleDeletions(false)
 	d.write(g)
 	d.account(g)
 }
@@ -427,6 +446,8 @@ func (d *Data) turn(g *dataGroup) {
 // propose moves waiting calls into the pipeline while there is room.
 func (d *Data) propose(g *dataGroup) {
 	d.purge(g)
+	d.truncate(g)
+	d.sweep(g)
 	if len(g.queue) > 0 && !g.group.core.Serving() {
 		d.refuseQueue(g, galgo.CodeTransientNotAccepted)
 	}
@@ -494,7 +515,9 @@ func (d *Data) apply(g *dataGroup, p *vsr.Prepare) partition.Result {
 	}
 	g.head = p.Header
 	d.ckpt.bytes += int64(len(p.Body)) + vsr.HeaderSize
-	return g.machine.Apply(entryOf(p))
+	result := g.machine.Apply(entryOf(p))
+	d.noteStored(g, p, result)
+	return result
 }
 
 // entryOf is a prepare as the machine sees it.
@@ -522,6 +545,7 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 	d.refuseQueue(g, galgo.CodeResourceNotFound)
 	g.group.abandon(galgo.CodeResourceNotFound)
 	g.settlePurges(true)
+	g.settleDeletions(true)
 	d.release(g)
 	d.countUnsynced(g, false)
 	d.forget(g)
@@ -541,7 +565,7 @@ func (d *Data) forget(g *dataGroup) {
 
 // add puts a group among those that are served; its core is made by the caller.
 func (d *Data) add(s GroupSpec, machine *partition.Machine, c groupCheckpoint) *dataGroup {
-	g := &dataGroup{spec: s, machine: machine, head: c.head, synced: c, saved: c, anchored: s.Sync, led: noView}
+	g := &dataGroup{spec: s, machine: machine, head: c.head, synced: c, saved: c, anchored: s.Sync, led: noView, deleting: deleting{sweeping: true}}
 	g.group = group[partition.Result]{
 		id: s.ID, log: d.log, feed: &d.feed, exec: d.cfg.Executor, net: d.cfg.Network, note: d.cfg.Note,
 		sync: s.Sync || d.cfg.Replicas > 1, wake: func() { d.activate(g) },

@@ -82,6 +82,12 @@ type MetadataConfig struct {
 	// done is to be called on the loop when that has happened: the client's
 	// answer waits for it.
 	Changed func(changes []metadata.Change, done func())
+	// Busy lists the partitions of a consumer group whose owners may have messages that
+	// they have not committed, as of now; nil: none ever is.
+	Busy func(*metadata.ConsumerGroup) []uint32
+	// HandOvers lists the partitions on their way to other members that may be handed
+	// over; nil: none ever may.
+	HandOvers func(v *metadata.View, now uint64) []metadata.Completion
 	// Installed tells the node that the metadata was replaced by a later state,
 	// which came from a peer and is published: the groups have to be made to fit it.
 	Installed func()
@@ -122,6 +128,7 @@ type Metadata struct {
 	courier   courier
 	taking    taking
 	later     later
+	handing   int // hand-overs under way
 }
 
 // unnamed is a promise that the log has and the superblock still lacks.
@@ -199,7 +206,7 @@ func (m *Metadata) preflight(req MetadataRequest) (MetadataRequest, MetadataRepl
 	case wire.OperationLogout, metadata.OperationDetach:
 		req.Body = nil
 		return req, MetadataReply{}, false
-	case metadata.OperationBootstrap, metadata.OperationConfigure, metadata.OperationSweepTokens:
+	case metadata.OperationBootstrap, metadata.OperationConfigure, metadata.OperationSweepTokens, wire.OperationCompleteGroupRevocation:
 		return req, MetadataReply{}, false
 	}
 	op, body, err := metadata.Admit(view, req.Operation, req.Body)
@@ -207,6 +214,9 @@ func (m *Metadata) preflight(req MetadataRequest) (MetadataRequest, MetadataRepl
 		return req, MetadataReply{Outcome: OutcomeStatus, Operation: req.Operation, Code: codeOf(err)}, true
 	}
 	reply, final := answerOf(view.CheckRequest(req.Client, req.Session, req.Request, req.RequestSum), req.Operation)
+	if op == wire.OperationJoinConsumerGroup && !final && m.cfg.Busy != nil {
+		body = metadata.JoinWithBusy(view, body, m.cfg.Busy)
+	}
 	req.Operation, req.Body = op, body
 	return req, reply, final
 }
@@ -471,6 +481,7 @@ func (m *Metadata) apply(p *vsr.Prepare) metadata.Output {
 func (m *Metadata) Tick() {
 	m.feed.tick()
 	m.ckpt.tick()
+	m.handOver()
 	if m.cfg.Replicas == 1 {
 		return
 	}
@@ -483,7 +494,21 @@ func (m *Metadata) Tick() {
 
 // Ticking reports whether the driver waits for time to pass: an idle one need not
 // be woken.
-func (m *Metadata) Ticking() bool { return m.cfg.Replicas > 1 || m.feed.ticking() || m.ckpt.pause > 0 }
+func (m *Metadata) Ticking() bool {
+	return m.cfg.Replicas > 1 || m.feed.ticking() || m.ckpt.pause > 0 || m.machine.View().IsRevoking()
+}
+
+// handOver has partitions handed over that their owners are done with, or were given
+// time enough for. The clock decides here, at the primary, and nowhere else.
+func (m *Metadata) handOver() {
+	if m.handing > 0 || m.cfg.HandOvers == nil || !m.machine.View().IsRevoking() || !m.group.core.Serving() {
+		return
+	}
+	for _, c := range m.cfg.HandOvers(m.machine.View(), m.cfg.Clock.Now()) {
+		m.handing++
+		m.Submit(MetadataRequest{Operation: wire.OperationCompleteGroupRevocation, Body: c.Encode()}, func(MetadataReply) { m.handing-- })
+	}
+}
 
 // Doubts reports whether a group that this revision created may have been promised
 // something by a disk that this node had before.

@@ -1,0 +1,370 @@
+package engine
+
+import (
+	"sync"
+
+	"galgo"
+	"galgo/internal/edge"
+	"galgo/internal/metadata"
+	"galgo/internal/shard"
+	"galgo/internal/vsr"
+	"galgo/internal/wire"
+)
+
+// deliveries knows which partitions of consumer groups are busy: their owner was given
+// messages at this node that it has not committed, or is being given some. Such a
+// partition is not taken from it at once when another member joins. All of it is a
+// memory of this process: what it forgets, or what was given out at another node, may be
+// given out again, which consumers have to expect at any time.
+type deliveries struct {
+	mu   sync.Mutex
+	open map[deliveryKey]*delivery
+	// joining are the groups that a member is about to join, with the polls that wait
+	// until that is decided: what they were given meanwhile, the join could not know.
+	joining map[groupKey]*joining
+}
+
+// deliveryKey names a partition for a consumer group. Neither number is used again for
+// something else.
+type deliveryKey struct {
+	partition uint64 // its consensus group
+	group     uint32
+}
+
+// delivery is what a member was given of a partition.
+type delivery struct {
+	client    galgo.ClientID
+	polls     int // that are under way
+	served    uint64
+	committed uint64
+	any, some bool // something was served; something was committed
+}
+
+// idle: there is nothing that the owner could still commit.
+func (d *delivery) idle() bool {
+	return d.polls == 0 && (!d.any || d.some && d.committed >= d.served)
+}
+
+type groupKey struct{ stream, topic, group uint32 }
+
+func keyOf(g *metadata.ConsumerGroup) groupKey { return groupKey{g.Stream, g.Topic, g.ID} }
+
+type joining struct {
+	joins int
+	polls []func()
+}
+
+func newDeliveries() *deliveries {
+	return &deliveries{open: map[deliveryKey]*delivery{}, joining: map[groupKey]*joining{}}
+}
+
+// begin takes note of a poll of the client. It reports false if a join has to be decided
+// first: retry is called when it is.
+func (d *deliveries) begin(g groupKey, k deliveryKey, client galgo.ClientID, retry func()) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if j := d.joining[g]; j != nil {
+		j.polls = append(j.polls, retry)
+		return false
+	}
+	e := d.open[k]
+	if e == nil || e.client != client {
+		e = &delivery{client: client}
+		d.open[k] = e
+	}
+	e.polls++
+	return true
+}
+
+// end takes note of what a poll of the client has yielded, up to the offset last if any.
+func (d *deliveries) end(k deliveryKey, client galgo.ClientID, last uint64, any bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.open[k]
+	if e == nil || e.client != client {
+		return // it is another's by now
+	}
+	e.polls--
+	if any {
+		e.served, e.any = max(e.served, last), true
+	}
+	d.forgetIdle(k, e)
+}
+
+// commit takes note of a stored offset.
+func (d *deliveries) commit(k deliveryKey, offset uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.open[k]; e != nil {
+		e.committed, e.some = offset, true
+		d.forgetIdle(k, e)
+	}
+}
+
+func (d *deliveries) forgetIdle(k deliveryKey, e *delivery) {
+	if e.idle() {
+		delete(d.open, k)
+	}
+}
+
+// busy reports whether the client has, or is being given, what it has not committed.
+func (d *deliveries) busy(k deliveryKey, client galgo.ClientID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.open[k]
+	return e != nil && e.client == client
+}
+
+// forget drops what is known of a partition that is gone, or empty.
+func (d *deliveries) forget(partition uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k := range d.open {
+		if k.partition == partition {
+			delete(d.open, k)
+		}
+	}
+}
+
+// hold has polls of a group's members wait until release: a join is about to be decided.
+func (d *deliveries) hold(g groupKey) (release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	j := d.joining[g]
+	if j == nil {
+		j = new(joining)
+		d.joining[g] = j
+	}
+	j.joins++
+	return func() {
+		for _, retry := range d.release(g, j) {
+			retry()
+		}
+	}
+}
+
+func (d *deliveries) release(g groupKey, j *joining) (polls []func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if j.joins--; j.joins > 0 {
+		return nil
+	}
+	delete(d.joining, g)
+	return j.polls
+}
+
+// holdFor has polls of the group that a request joins wait until it is decided.
+func (e *Engine) holdFor(req *edge.MetadataRequest) (release func()) {
+	if req.Operation != wire.OperationJoinConsumerGroup {
+		return func() {}
+	}
+	m, err := wire.DecodeGroupRequest(req.Body)
+	if err != nil {
+		return func() {}
+	}
+	view := e.meta.View()
+	t, err := view.Topic(m.Stream, m.Topic)
+	if err != nil {
+		return func() {}
+	}
+	g, ok := view.ConsumerGroup(t, m.Group)
+	if !ok {
+		return func() {}
+	}
+	return e.deliveries.hold(keyOf(g))
+}
+
+// busy lists the partitions of a group that their owners may have uncommitted messages
+// of.
+func (e *Engine) busy(g *metadata.ConsumerGroup) (busy []uint32) {
+	view := e.meta.View()
+	for i := range g.Members {
+		m := &g.Members[i]
+		for _, id := range m.Partitions {
+			if p, ok := view.PartitionAt(g.Stream, g.Topic, id); ok && e.deliveries.busy(deliveryKey{p.Group, g.ID}, m.Client) {
+				busy = append(busy, id)
+			}
+		}
+	}
+	return busy
+}
+
+// handOvers lists what may be handed over: what its owner is done with, and what it was
+// given time enough for.
+func (e *Engine) handOvers(view *metadata.View, now uint64) (list []metadata.Completion) {
+	for g := range view.Revoking() {
+		c := metadata.Completion{Stream: g.Stream, Topic: g.Topic, Group: g.ID}
+		for i := range g.Members {
+			m := &g.Members[i]
+			for _, r := range m.Revoked {
+				p, ok := view.PartitionAt(g.Stream, g.Topic, r.Partition)
+				late := now >= r.Since+e.patience
+				if len(c.HandOvers) < metadata.HandOversMax && (late || ok && !e.deliveries.busy(deliveryKey{p.Group, g.ID}, m.Client)) {
+					c.HandOvers = append(c.HandOvers, metadata.HandOver{Client: m.Client, Partition: r.Partition, Since: r.Since})
+				}
+			}
+		}
+		if len(c.HandOvers) > 0 {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// membership finds the member that polls or stores for a consumer group, and the group
+// and partition that it does so of, as of now.
+func (e *Engine) membership(partition uint64, group uint32, client galgo.ClientID) (*metadata.ConsumerGroup, *metadata.Member, *metadata.Partition) {
+	view := e.View()
+	p, ok := view.PartitionOf(partition)
+	if !ok {
+		return nil, nil, nil
+	}
+	g, ok := view.ConsumerGroupAt(p.Stream, p.Topic, group)
+	if !ok {
+		return nil, nil, nil
+	}
+	m, ok := g.Member(client)
+	if !ok {
+		return nil, nil, nil
+	}
+	return g, m, p
+}
+
+// mayPoll is CodeOK if the member of the request may poll the partition.
+func (e *Engine) mayPoll(req *edge.PollRequest) (groupKey, galgo.Code) {
+	g, m, p := e.membership(req.Group, req.Key, req.Member)
+	if m == nil || !m.MayPoll(p.ID) {
+		return groupKey{}, galgo.CodeConsumerGroupPartitionNotOwned
+	}
+	return keyOf(g), galgo.CodeOK
+}
+
+// pollAsMember begins the poll of a member. If it may go on, Polled has to end it.
+func (e *Engine) pollAsMember(req edge.PollRequest, done func(edge.PollReply)) {
+	g, code := e.mayPoll(&req)
+	if code != galgo.CodeOK {
+		done(edge.PollReply{Code: code})
+		return
+	}
+	k := deliveryKey{req.Group, req.Key}
+	if !e.deliveries.begin(g, k, req.Member, func() { e.pollAsMember(req, done) }) {
+		return
+	}
+	// Looked at once more: a join that was decided before begin may have been published
+	// after the first look.
+	if _, code := e.mayPoll(&req); code != galgo.CodeOK {
+		e.deliveries.end(k, req.Member, 0, false)
+		done(edge.PollReply{Code: code})
+		return
+	}
+	e.poll(req, func(r edge.PollReply) {
+		if r.Code != galgo.CodeOK {
+			e.deliveries.end(k, req.Member, 0, false)
+		}
+		done(r)
+	})
+}
+
+// Polled implements edge.Backend.
+func (e *Engine) Polled(req edge.PollRequest, last uint64, any bool) bool {
+	_, code := e.mayPoll(&req)
+	any = any && code == galgo.CodeOK
+	e.deliveries.end(deliveryKey{req.Group, req.Key}, req.Member, last, any)
+	return code == galgo.CodeOK
+}
+
+// allowed is what a shard asks before it writes an offset of a consumer group: only who
+// has the partition may. It is nil for other consumers.
+func (e *Engine) allowed(req *edge.OffsetRequest) func() galgo.Code {
+	if req.Kind != galgo.ConsumerGroup {
+		return nil
+	}
+	partition, group, member := req.Group, req.Key, req.Member
+	return func() galgo.Code {
+		if _, m, p := e.membership(partition, group, member); m == nil || !m.Owns(p.ID) {
+			return galgo.CodeResourceNotFound
+		}
+		return galgo.CodeOK
+	}
+}
+
+// groupDeleted reports whether a consumer group of the topic of a partition was deleted.
+// One that the metadata here does not know yet was not.
+func (e *Engine) groupDeleted(partition vsr.GroupID, group uint32) bool {
+	view := e.View()
+	p, ok := view.PartitionOf(uint64(partition))
+	if !ok {
+		return false
+	}
+	t, ok := view.TopicOf(p)
+	if !ok || uint64(group) >= t.NextConsumerGroup {
+		return false
+	}
+	_, ok = view.ConsumerGroupAt(p.Stream, p.Topic, group)
+	return !ok
+}
+
+// forgetGroup has the offsets of a deleted consumer group removed from every partition of
+// its topic; finish is called for the group.
+func (e *Engine) forgetGroup(c metadata.Change, finish func()) {
+	view := e.View()
+	t, err := view.Topic(galgo.NumericID(c.Stream), galgo.NumericID(c.Topic))
+	if err != nil {
+		finish() // they went with the topic
+		return
+	}
+	shards := make([][]vsr.GroupID, len(e.data))
+	for p := range view.Partitions(t) {
+		i := e.shardOf(p.Group)
+		shards[i] = append(shards[i], vsr.GroupID(p.Group))
+	}
+	finish = countdown(int(t.Partitions)+1, finish)
+	for i, d := range e.data {
+		e.dataLoops[i].Post(func() {
+			for _, id := range shards[i] {
+				d.ForgetGroup(id, c.ConsumerGroup, finish)
+			}
+		})
+	}
+	finish()
+}
+
+// resolveSegments finds out what a request to delete segments means and hands it on.
+func (e *Engine) resolveSegments(req edge.MetadataRequest, run func(edge.MetadataRequest), done func(edge.MetadataReply)) {
+	m, err := wire.DecodeDeleteSegmentsRequest(req.Body)
+	if err != nil {
+		run(req)
+		return
+	}
+	t := metadata.Truncation{DeleteSegmentsRequest: m}
+	hand := func() {
+		req.Body = t.Append(nil)
+		run(req)
+	}
+	view := e.View()
+	topic, err := view.Topic(m.Stream, m.Topic)
+	if err != nil {
+		hand()
+		return
+	}
+	p, ok := view.Partition(topic, m.PartitionID)
+	if !ok {
+		hand()
+		return
+	}
+	refuse := func() {
+		done(edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: wire.OperationInReply(req.Operation), Code: galgo.CodeTransientNotAccepted})
+	}
+	e.onData(p.Group, func(d *shard.Data) {
+		generation, below, ok := d.Oldest(vsr.GroupID(p.Group), int(min(m.Segments, segmentsAtOnce)))
+		if !ok {
+			refuse()
+			return
+		}
+		t.Group, t.Generation, t.Below = p.Group, generation, below
+		hand()
+	}, refuse)
+}
+
+// segmentsAtOnce bounds the segments that one request deletes: as many as there can be.
+const segmentsAtOnce = 1 << 20

@@ -1,0 +1,101 @@
+package partition
+
+import (
+	"math"
+
+	"galgo"
+)
+
+// Retention says which of the oldest segments a partition need not keep. Whoever leads
+// the group decides by it and puts what follows into the log as OpTruncate: a clock or a
+// sum of one replica must not decide what another one drops.
+type Retention struct {
+	Now    uint64 // µs
+	Expiry uint64 // µs: segments go when their last batch is older; 0: never
+	Bytes  uint64 // of sealed segments that may stay; 0: any
+	// Hold keeps what a consumer with a stored offset has not come to yet.
+	Hold bool
+	// Max bounds the segments that go at a time; 0: any number.
+	Max int
+}
+
+// Disposable returns the offset below which segments may go by the rules; 0 if none may.
+// The open segment is never among them.
+func (m *Machine) Disposable(r Retention) (below uint64) {
+	n := max(m.expired(r), m.oversized(r))
+	if r.Max > 0 {
+		n = min(n, r.Max)
+	}
+	return m.endOf(n, r.Hold)
+}
+
+// Oldest returns the offset below which the n oldest sealed segments are; fewer, if there
+// are not as many or a consumer has not come to them yet.
+func (m *Machine) Oldest(n int) (below uint64) { return m.endOf(n, true) }
+
+// EndsBelow reports whether a truncation to the offset would drop a segment.
+func (m *Machine) EndsBelow(below uint64) bool {
+	return len(m.segments) > 0 && m.segments[0].sealed && m.segments[0].last < below
+}
+
+// expired counts the leading segments that are too old. It stops at the first that is
+// not, so that no hole comes into being whatever the times are.
+func (m *Machine) expired(r Retention) (n int) {
+	if r.Expiry == 0 || r.Expiry > r.Now {
+		return 0
+	}
+	for _, s := range m.segments {
+		if !s.sealed || s.time > r.Now-r.Expiry {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// oversized counts the leading segments by which the sealed ones are too many.
+func (m *Machine) oversized(r Retention) (n int) {
+	if r.Bytes == 0 {
+		return 0
+	}
+	sealed := uint64(0)
+	for _, s := range m.segments {
+		if s.sealed {
+			sealed += s.size
+		}
+	}
+	for _, s := range m.segments {
+		if !s.sealed || sealed <= r.Bytes {
+			break
+		}
+		sealed -= s.size
+		n++
+	}
+	return n
+}
+
+// endOf returns where the n oldest segments end, as far as they are sealed and, with
+// hold, every consumer that has stored an offset is past them.
+func (m *Machine) endOf(n int, hold bool) (below uint64) {
+	barrier := uint64(math.MaxUint64)
+	if hold {
+		barrier = m.consumers.least()
+	}
+	for _, s := range m.segments[:min(n, len(m.segments))] {
+		if !s.sealed || s.last > barrier {
+			break
+		}
+		below = s.last + 1
+	}
+	return below
+}
+
+// StoredGroups lists the consumer groups that have an offset here.
+func (m *Machine) StoredGroups() (keys []uint32) {
+	for _, s := range m.consumers.sorted {
+		if s.kind == galgo.ConsumerGroup {
+			keys = append(keys, s.key)
+		}
+	}
+	return keys
+}

@@ -1,0 +1,190 @@
+package shard
+
+import (
+	"galgo"
+	"galgo/internal/partition"
+	"galgo/internal/vsr"
+)
+
+// What goes out of a partition without the partition going: its oldest segments, and the
+// offsets of consumer groups that were deleted. The metadata has decided either, and the
+// primary of the group puts it into the group's log, whichever node that is or becomes.
+
+// deleting is what a group has to do of it, or is doing.
+type deleting struct {
+	truncated uint64 // offset of the last truncation that was queued; 0: none is under way
+	sweeping  bool   // there may be offsets of deleted consumer groups
+	dropping  int    // of them, deletions that are under way
+	waiting   []deletionCall
+}
+
+// deletionCall waits until a condition holds.
+type deletionCall struct {
+	settled func() bool
+	done    func()
+}
+
+// settleDeletions tells who waits for what has happened.
+func (g *dataGroup) settleDeletions(all bool) {
+	if len(g.waiting) == 0 {
+		return
+	}
+	var done []func()
+	kept := g.waiting[:0]
+	for _, w := range g.waiting {
+		if all || w.settled() {
+			done = append(done, w.done)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	clear(g.waiting[len(kept):])
+	g.waiting = kept
+	for _, f := range done {
+		f()
+	}
+}
+
+// awaitDeletion has done run when the condition holds.
+func (d *Data) awaitDeletion(g *dataGroup, settled func() bool, done func()) {
+	if settled() {
+		done()
+		return
+	}
+	g.waiting = append(g.waiting, deletionCall{settled, done})
+	d.activate(g)
+}
+
+// Truncate drops the segments of a partition that end below an offset; done runs when
+// that is applied here. The offset is one of the life that begins with the purge of the
+// generation: a later life has none of these segments.
+func (d *Data) Truncate(id vsr.GroupID, generation, below uint64, done func()) {
+	g := d.groups[id]
+	if g == nil || g.gone || generation < g.spec.PurgeGeneration {
+		done()
+		return
+	}
+	g.spec.DeletedBelow = max(g.spec.DeletedBelow, below)
+	d.awaitDeletion(g, func() bool {
+		return g.machine.Generation() == generation && !g.machine.EndsBelow(below) || g.machine.Generation() > generation
+	}, done)
+}
+
+// truncate queues the truncation that the metadata has decided last, if this node leads
+// the group and there is something to drop. No queue may refuse it.
+func (d *Data) truncate(g *dataGroup) {
+	below, generation := g.spec.DeletedBelow, g.spec.PurgeGeneration
+	if below <= g.truncated || g.machine.Generation() != generation || !g.machine.EndsBelow(below) || !g.group.core.Serving() {
+		return
+	}
+	g.lead()
+	d.queueTruncation(g, generation, below)
+}
+
+func (d *Data) queueTruncation(g *dataGroup, generation, below uint64) {
+	g.truncated = below
+	over := func() { g.truncated = 0 }
+	g.queue = append(g.queue, dataCall{
+		admit: func(ts uint64) (vsr.Request, bool) {
+			if g.machine.StampedGeneration() != generation {
+				over()
+				return vsr.Request{}, false
+			}
+			return vsr.Request{Operation: partition.OpTruncate, Timestamp: ts, Body: partition.AppendTruncate(nil, below-1)}, true
+		},
+		done:   func(*vsr.Prepare, partition.Result) { over() },
+		refuse: func(galgo.Code) { over() },
+	})
+}
+
+// Oldest finds out what deleting the n oldest segments of a partition means: the offset
+// below which they are, in the life of the generation. False if the group is not here or
+// may not be read now.
+func (d *Data) Oldest(id vsr.GroupID, n int) (generation, below uint64, ok bool) {
+	g := d.groups[id]
+	if g == nil || !g.readable() {
+		return 0, 0, false
+	}
+	return g.machine.Generation(), g.machine.Oldest(n), true
+}
+
+// Retain applies a rule to every partition that this node leads. A truncation that is
+// still under way is waited for.
+func (d *Data) Retain(rule func(vsr.GroupID) partition.Retention) {
+	for _, id := range d.Groups() {
+		g := d.groups[id]
+		if g.truncated > 0 || !g.group.core.Serving() || d.feed.full() {
+			continue
+		}
+		r := rule(id)
+		r.Now = d.cfg.Clock.Now()
+		if below := g.machine.Disposable(r); below > 0 {
+			g.lead()
+			d.queueTruncation(g, g.machine.Generation(), below)
+			d.activate(g)
+		}
+	}
+}
+
+// ForgetGroup removes the offsets of a consumer group that the metadata has deleted; done
+// runs when that is applied here.
+func (d *Data) ForgetGroup(id vsr.GroupID, key uint32, done func()) {
+	g := d.groups[id]
+	if g == nil || g.gone {
+		done()
+		return
+	}
+	g.sweeping = true
+	d.awaitDeletion(g, func() bool {
+		_, stored := g.machine.StoredOffset(galgo.ConsumerGroup, key)
+		return !stored
+	}, done)
+}
+
+// sweep queues the deletion of offsets of consumer groups that the metadata has deleted,
+// if this node leads the group: those that were just deleted, those of which a crash or
+// another primary has left something, and those that a store has brought back which was
+// under way. The numbers of consumer groups are not used again.
+func (d *Data) sweep(g *dataGroup) {
+	if !g.sweeping || g.dropping > 0 || !g.group.core.Serving() {
+		return
+	}
+	g.sweeping = false
+	for _, key := range g.machine.StoredGroups() {
+		if d.deleted(g, key) {
+			g.lead()
+			d.drop(g, key)
+		}
+	}
+}
+
+func (d *Data) deleted(g *dataGroup, key uint32) bool {
+	return d.cfg.GroupDeleted != nil && d.cfg.GroupDeleted(g.spec.ID, key)
+}
+
+func (d *Data) drop(g *dataGroup, key uint32) {
+	g.dropping++
+	over := func() {
+		g.dropping = max(0, g.dropping-1)
+		g.sweeping = true // what was refused is tried again
+	}
+	body := partition.DeleteOffset{Kind: galgo.ConsumerGroup, Key: key}.Append(nil)
+	g.queue = append(g.queue, dataCall{
+		admit: func(ts uint64) (vsr.Request, bool) {
+			return vsr.Request{Operation: partition.OpDeleteOffset, Timestamp: ts, Body: body}, true
+		},
+		done:   func(*vsr.Prepare, partition.Result) { over() },
+		refuse: func(galgo.Code) { over() },
+	})
+}
+
+// noteStored looks at an offset that was just stored: its group may have been deleted
+// while it was under way.
+func (d *Data) noteStored(g *dataGroup, p *vsr.Prepare, r partition.Result) {
+	if p.Operation != partition.OpStoreOffset || r.Code != galgo.CodeOK {
+		return
+	}
+	if s, err := partition.DecodeStoreOffset(p.Body); err == nil && s.Kind == galgo.ConsumerGroup && d.deleted(g, s.Key) {
+		g.sweeping = true
+	}
+}
