@@ -359,7 +359,7 @@ func TestConsumeAndProduceRightAfterARestart(t *testing.T) {
 // next polls the messages behind the stored offset of consumer 1.
 func (w *world) next(t *testing.T, group uint64, count uint32) []string {
 	t.Helper()
-	stored, found := w.offsetOf(group, 1)
+	stored, found := w.offsetOf(group, galgo.ConsumerSingle, 1)
 	if found {
 		stored++
 	}
@@ -583,7 +583,7 @@ func TestNothingShowsBeforeItIsDurable(t *testing.T) {
 	if got, err := w.poll(group, 0); err != nil || len(got) != 3 {
 		t.Errorf("polled %q, %v before the log holds the fourth", got, err)
 	}
-	if _, found := w.offsetOf(group, 2); found {
+	if _, found := w.offsetOf(group, galgo.ConsumerSingle, 2); found {
 		t.Error("an offset can be read that the log does not hold")
 	}
 	if _, ok := w.engine.View().Stream(galgo.NamedID("late")); ok || len(answers) != 0 || *created {

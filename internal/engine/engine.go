@@ -48,6 +48,7 @@ type Engine struct {
 	files  *partition.Files
 
 	deliveries *deliveries
+	retention  retention
 	patience   uint64 // µs that a partition may stay with a member that another is to have it from
 
 	replica uint8

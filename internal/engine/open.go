@@ -83,7 +83,7 @@ func Open(d disk.Disk, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{replica: o.Replica, durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles),
-		deliveries: newDeliveries(), patience: uint64(c.ConsumerGroup.RebalancingTimeout.Microseconds())}
+		deliveries: newDeliveries(), retention: retention{hold: c.DataMaintenance.Messages.Hold, batch: uint64(c.MessageBus.MaxMessageSize)}, patience: uint64(c.ConsumerGroup.RebalancingTimeout.Microseconds())}
 	if err := e.openMetadata(d, cluster, o); err != nil {
 		return nil, err
 	}

@@ -29,16 +29,34 @@ var script = []step{
 		return ok && r.Code == galgo.CodeOK
 	}},
 	{"send c", sending(0, "c0", "c1")},
+	{"create group", creatingGroup},
+	{"join", groupStep(wire.OperationJoinConsumerGroup)},
+	{"store group offset", func(w *world, c *cast) bool {
+		r, ok := w.storeForGroup(w.group("s", "t", 0), c.admin.id, 0, 1)
+		return ok && r.Code == galgo.CodeOK
+	}},
 	{"checkpoint", func(w *world, c *cast) bool { return w.checkpoint() }},
 	{"send after checkpoint", sending(0, "d0")},
 	{"fill a segment", sending(1, big("e", 600<<10))},
 	{"roll the segment", sending(1, big("f", 600<<10))},
 	{"send into the new segment", sending(1, "g0", "g1")},
+	{"delete segments", func(w *world, c *cast) bool {
+		body := wire.DeleteSegmentsRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), PartitionID: 1, Segments: 9}.Append(nil)
+		return c.call(w, wire.OperationDeleteSegments, body)
+	}},
 	{"checkpoint over segments", func(w *world, c *cast) bool { return w.checkpoint() }},
 	{"numbered send", func(w *world, c *cast) bool {
 		r, ok := w.send(w.group("s", "t", 0), galgo.ClientID{9}, 1, "n0")
 		return ok && r.Code == galgo.CodeOK
 	}},
+	{"delete group", groupStep(wire.OperationDeleteConsumerGroup)},
+	{"group of the same name", creatingGroup},
+	{"join it", groupStep(wire.OperationJoinConsumerGroup)},
+	{"store offset of the second", func(w *world, c *cast) bool {
+		r, ok := w.storeForGroup(w.group("s", "t", 0), c.admin.id, 1, 2)
+		return ok && r.Code == galgo.CodeOK
+	}},
+	{"leave", groupStep(wire.OperationLeaveConsumerGroup)},
 	{"purge", func(w *world, c *cast) bool {
 		body := wire.TopicRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t")}.Append(nil)
 		return c.call(w, wire.OperationPurgeTopic, body)
@@ -82,6 +100,17 @@ func (c *cast) createTopic(w *world, name string, partitions uint32) bool {
 	}
 	body := wire.CreateTopicRequest{Stream: galgo.NamedID("s"), Partitions: partitions, Name: name, Options: options}.Append(nil)
 	return c.call(w, wire.OperationCreateTopic, body)
+}
+
+func creatingGroup(w *world, c *cast) bool {
+	return c.call(w, wire.OperationCreateConsumerGroup, wire.CreateGroupRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Name: "g"}.Append(nil))
+}
+
+// groupStep does something to the consumer group g.
+func groupStep(op wire.Operation) func(*world, *cast) bool {
+	return func(w *world, c *cast) bool {
+		return c.call(w, op, wire.GroupRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Group: galgo.NamedID("g")}.Append(nil))
+	}
 }
 
 func sending(partition uint32, payloads ...string) func(*world, *cast) bool {

@@ -173,6 +173,15 @@ func (w *world) storeOffset(group uint64, key uint32, offset uint64) (r edge.Off
 	return r, ok
 }
 
+// storeForGroup commits an offset as a member of a consumer group.
+func (w *world) storeForGroup(group uint64, member galgo.ClientID, key uint32, offset uint64) (r edge.OffsetReply, ok bool) {
+	ok = w.run(func(done func()) {
+		w.engine.StoreOffset(edge.OffsetRequest{Group: group, Kind: galgo.ConsumerGroup, Key: key, Offset: offset, Member: member},
+			func(got edge.OffsetReply) { r = got; done() })
+	})
+	return r, ok
+}
+
 // poll reads all messages of a group from an offset on.
 func (w *world) poll(group uint64, from uint64) ([]string, error) {
 	var plan partition.Plan
@@ -289,18 +298,31 @@ func (w *world) observe() (string, error) {
 		fmt.Fprintf(&b, "stream %d %q\n", s.ID, s.Name)
 		for t := range view.Topics(s) {
 			fmt.Fprintf(&b, "  topic %d %q\n", t.ID, t.Name)
+			for g := range view.ConsumerGroups(t) {
+				fmt.Fprintf(&b, "    group %d %q", g.ID, g.Name)
+				for i := range g.Members {
+					fmt.Fprintf(&b, " %x: %v", g.Members[i].Client[:1], g.Members[i].Partitions)
+				}
+				b.WriteString("\n")
+			}
 			for p := range view.Partitions(t) {
-				messages, err := w.poll(p.Group, 0)
+				f, _ := w.engine.Stats(p.Group)
+				messages, err := w.poll(p.Group, f.FirstOffset)
 				if err != nil {
 					return "", fmt.Errorf("stream %d topic %d partition %d: %w", s.ID, t.ID, p.ID, err)
 				}
-				fmt.Fprintf(&b, "    partition %d:", p.ID)
+				fmt.Fprintf(&b, "    partition %d from %d:", p.ID, f.FirstOffset)
 				for _, m := range messages {
 					fmt.Fprintf(&b, " %.12q/%d", m, len(m))
 				}
 				for key := range uint32(3) {
-					if r, ok := w.offsetOf(p.Group, key); ok {
+					if r, ok := w.offsetOf(p.Group, galgo.ConsumerSingle, key); ok {
 						fmt.Fprintf(&b, " consumer %d at %d", key, r)
+					}
+				}
+				for key := range uint32(3) {
+					if r, ok := w.offsetOf(p.Group, galgo.ConsumerGroup, key); ok {
+						fmt.Fprintf(&b, " group %d at %d", key, r)
 					}
 				}
 				b.WriteString("\n")
@@ -310,9 +332,9 @@ func (w *world) observe() (string, error) {
 	return b.String(), nil
 }
 
-func (w *world) offsetOf(group uint64, key uint32) (stored uint64, found bool) {
+func (w *world) offsetOf(group uint64, kind galgo.ConsumerKind, key uint32) (stored uint64, found bool) {
 	w.run(func(done func()) {
-		w.engine.Offset(group, galgo.ConsumerSingle, key, func(r edge.OffsetReply) { stored, found = r.Stored, r.Found; done() })
+		w.engine.Offset(group, kind, key, func(r edge.OffsetReply) { stored, found = r.Stored, r.Found; done() })
 	})
 	return stored, found
 }

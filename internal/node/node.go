@@ -107,7 +107,26 @@ func (n *Node) start(work context.Context) (lanes, loops *errgroup.Group) {
 	for i, d := range n.engine.Drivers() {
 		run(n.loops[i], d)
 	}
+	loops.Go(func() error { n.clean(work); return nil })
 	return lanes, loops
+}
+
+// clean has message_expiry and max_topic_size applied from time to time.
+func (n *Node) clean(work context.Context) {
+	c := n.cfg.DataMaintenance.Messages
+	if !c.Enabled {
+		return
+	}
+	ticker := time.NewTicker(c.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			n.engine.Retain()
+		case <-work.Done():
+			return
+		}
+	}
 }
 
 // serve opens the listeners and serves until ctx ends or the node fails; which of

@@ -111,7 +111,24 @@ func (n *Node) bootstrap(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return n.internal(ctx, metadata.OperationConfigure, body)
+		if err := n.internal(ctx, metadata.OperationConfigure, body); err != nil {
+			return err
+		}
+	}
+	return n.releaseMembers(ctx, view)
+}
+
+// releaseMembers ends what sessions hold whose connections the last life of this node has
+// taken along without saying so: a member of a consumer group that cannot poll must not
+// keep its partitions from others. It is for a single node, where all of them are gone.
+func (n *Node) releaseMembers(ctx context.Context, view *metadata.View) error {
+	for c := range view.Clients() {
+		for range view.Memberships(c.ID) {
+			if err := n.propose(ctx, edge.MetadataRequest{Operation: metadata.OperationDetach, Client: c.ID, Session: c.Epoch}); err != nil {
+				return err
+			}
+			break
+		}
 	}
 	return nil
 }
@@ -156,12 +173,16 @@ func (n *Node) rootCredentials() (name, password string) {
 
 // internal runs an operation of the node's own through the metadata log.
 func (n *Node) internal(ctx context.Context, op wire.Operation, body []byte) error {
+	return n.propose(ctx, edge.MetadataRequest{Operation: op, Body: body})
+}
+
+func (n *Node) propose(ctx context.Context, req edge.MetadataRequest) error {
 	done := make(chan edge.MetadataReply, 1)
-	n.engine.Metadata(edge.MetadataRequest{Operation: op, Body: body}, func(r edge.MetadataReply) { done <- r })
+	n.engine.Metadata(req, func(r edge.MetadataReply) { done <- r })
 	select {
 	case r := <-done:
 		if r.Outcome != edge.OutcomeReply {
-			return fmt.Errorf("operation %v: %w", op, &galgo.Error{Code: r.Code})
+			return fmt.Errorf("operation %v: %w", req.Operation, &galgo.Error{Code: r.Code})
 		}
 		return nil
 	case <-ctx.Done():
