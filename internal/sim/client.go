@@ -19,6 +19,7 @@ type workPlan struct {
 	payloadMax int   // bytes of a message
 	big        int   // one message in so many has up to 300 KiB
 	saved      uint32
+	expiry     uint64 // µs, of all topics; 0: never
 	streams    int
 	topics     int
 	partitions int
@@ -48,6 +49,11 @@ const (
 	workLogout
 	workUser
 	workSweep
+	workJoin
+	workLeave
+	workMemberPoll
+	workSegments
+	workRetain
 	works
 )
 
@@ -63,7 +69,9 @@ func drawWork(rng *rand.Rand) workPlan {
 		workDelete: rng.IntN(4), workOffset: rng.IntN(15), workCreate: 6 + rng.IntN(8), workRemove: rng.IntN(4), workGrow: rng.IntN(4),
 		workShrink: rng.IntN(3), workPurge: rng.IntN(4), workRename: rng.IntN(3), workGroup: rng.IntN(5),
 		workLogin: rng.IntN(4), workLogout: rng.IntN(2), workUser: 3 + rng.IntN(3), workSweep: rng.IntN(2),
+		workJoin: 3 + rng.IntN(12), workLeave: rng.IntN(3), workMemberPoll: 10 + rng.IntN(40), workSegments: rng.IntN(5), workRetain: rng.IntN(4),
 	}
+	p.expiry = pick(rng, 0, 0, uint64(100*millisecond), uint64(5*second))
 	return p
 }
 
@@ -144,6 +152,10 @@ func (c *client) do(kind work) {
 		c.writeOffset(kind == workDelete)
 	case workOffset:
 		c.readOffset()
+	case workMemberPoll:
+		c.pollAsMember()
+	case workRetain:
+		c.retain()
 	case workLogin:
 		c.login()
 	case workLogout:

@@ -37,6 +37,8 @@ type Coverage struct {
 	Polls, PolledMessages, PollsOfDisk, PollsStale       int
 	PollsDamaged, PollsFailed, Reads, ReadsTimed         int
 	Offsets, OffsetReads                                 int
+	MemberPolls, MemberCommits, MembersFenced            int
+	GroupsChecked, HandOvers, SegmentsDeleted            int
 	Changes, ChangesAcked, Recreated, Purges             int
 	AnsweredFromTable, Evictions, Fenced, Logins         int
 	NotAccepted, NotCommitted, TimeOuts, ConnectionsLost int

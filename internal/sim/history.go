@@ -45,6 +45,8 @@ const (
 	deletePartitions
 	createGroup
 	deleteGroup
+	joinGroup
+	deleteSegments
 	createUser
 	deleteUser
 	createToken
@@ -54,7 +56,7 @@ const (
 
 var changeNames = [...]string{
 	"create stream", "delete stream", "purge stream", "create topic", "delete topic", "purge topic", "rename topic",
-	"create partitions", "delete partitions", "create group", "delete group",
+	"create partitions", "delete partitions", "create group", "delete group", "join group", "delete segments",
 	"create user", "delete user", "create token", "delete token", "unjudged",
 }
 
@@ -221,6 +223,10 @@ func (s streamState) apply(in changeInput) (streamState, bool) {
 			return s, false
 		}
 		t.groups = append(t.groups, in.other)
+	case joinGroup:
+		return s, slices.Contains(t.groups, in.other)
+	case deleteSegments:
+		return s, in.count <= t.partitions
 	case deleteGroup:
 		if !slices.Contains(t.groups, in.other) {
 			return s, false

@@ -35,6 +35,7 @@ func (m *model) forget(g *groupModel, op vsr.Op) {
 		lost.send.stored = slices.DeleteFunc(lost.send.stored, func(at storedSend) bool { return at.op > op })
 	}
 	g.purges = slices.DeleteFunc(g.purges, func(p storedPurge) bool { return p.op > op })
+	g.truncations = slices.DeleteFunc(g.truncations, func(t storedTruncation) bool { return t.op > op })
 	// order-free: each consumer by itself.
 	for k := range g.offsets {
 		g.offsets[k] = slices.DeleteFunc(g.offsets[k], func(o storedOffset) bool { return o.op > op })

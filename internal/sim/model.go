@@ -32,14 +32,15 @@ type groupModel struct {
 	id     vsr.GroupID
 	chosen []imprint // by op - 1
 
-	sends   []storedSend
-	purges  []storedPurge
-	offsets map[consumerKey][]storedOffset
-	next    uint64 // offset of the next message
-	time    uint64
-	acked   vsr.Op // highest that a client was answered for
-	answers []timedOp
-	due     vsr.Op // the last of them that is long ago
+	sends       []storedSend
+	purges      []storedPurge
+	truncations []storedTruncation
+	offsets     map[consumerKey][]storedOffset
+	next        uint64 // offset of the next message
+	time        uint64
+	acked       vsr.Op // highest that a client was answered for
+	answers     []timedOp
+	due         vsr.Op // the last of them that is long ago
 
 	volatile bool // a power loss of a single node may take its end
 	forgot   bool // and has
@@ -158,6 +159,11 @@ func (m *model) learn(g *groupModel, p *vsr.Prepare) {
 		if generation, err = partition.DecodePurge(p.Body); err == nil {
 			g.purge(p.Op, generation)
 		}
+	case partition.OpTruncate:
+		var upTo uint64
+		if upTo, err = partition.DecodeTruncate(p.Body); err == nil {
+			m.truncate(g, p.Op, upTo)
+		}
 	}
 	if err != nil {
 		m.w.fail("log", "op %d of group %d: %v", p.Op, p.Group, err)
@@ -177,6 +183,10 @@ func (m *model) learnMetadata(p *vsr.Prepare) {
 			m.born(change.Group)
 		}
 	}
+	if p.Operation == uint8(wire.OperationCompleteGroupRevocation) {
+		m.w.cover.HandOvers++
+	}
+	m.w.checks.groups(m.metadata.View())
 	m.results = append(m.results, metadataResult{p.Client, p.Request, wire.Operation(p.Operation), m.w.now, out, hashOf(m.metadata.View())})
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"galgo/internal/config"
 	"galgo/internal/vsr"
@@ -203,6 +204,8 @@ func drawConfig(rng *rand.Rand) config.Config {
 	c.Metadata.ClientsTableMax = pick(rng, 3, 6, 64, 64)
 	c.Partition.PrepareQueueDepth = pick(rng, 1, 2, 8, 32, 127)
 	c.Partition.TailBytes = config.ByteSize(1) << (9 + rng.IntN(12))
+	c.ConsumerGroup.RebalancingTimeout = time.Duration(between(rng, 100*millisecond, 10*second)) * time.Microsecond
+	c.DataMaintenance.Messages.Hold = oneIn(rng, 2)
 	return c
 }
 

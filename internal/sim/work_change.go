@@ -84,6 +84,25 @@ func (c *client) drawChange(kind work) (changeInput, wire.Operation, []byte) {
 		return in, wire.OperationUpdateTopic, wire.UpdateTopicRequest{Stream: stream, Topic: topic, Name: in.other}.Append(nil)
 	case workUser:
 		return c.drawUser(in)
+	case workSegments:
+		in.kind = deleteSegments
+		if s, t, p, ok := c.longest(); ok && !oneIn(c.rng, 4) {
+			in.stream, in.topic, in.count = s, t, p+1
+			stream, topic = galgo.NamedID(s), galgo.NamedID(t)
+		}
+		return in, wire.OperationDeleteSegments, wire.DeleteSegmentsRequest{Stream: stream, Topic: topic, PartitionID: in.count - 1, Segments: uint32(c.rng.IntN(4))}.Append(nil)
+	case workJoin, workLeave:
+		in.other = fmt.Sprintf("g%d", c.rng.IntN(3))
+		if names := c.w.model.groupNames(); len(names) > 0 && !oneIn(c.rng, 8) {
+			in.stream, in.topic, in.other = names[0][0], names[0][1], names[0][2] // all meet in one
+			stream, topic = galgo.NamedID(in.stream), galgo.NamedID(in.topic)
+		}
+		body := wire.GroupRequest{Stream: stream, Topic: topic, Group: galgo.NamedID(in.other)}.Append(nil)
+		if in.kind = joinGroup; kind == workJoin {
+			return in, wire.OperationJoinConsumerGroup, body
+		}
+		in.kind = unjudged // whether somebody is a member depends on connections, which no client sees
+		return in, wire.OperationLeaveConsumerGroup, body
 	default:
 		return c.drawGroup(in, stream, topic)
 	}
@@ -102,6 +121,7 @@ func (c *client) drawGroup(in changeInput, stream, topic galgo.Identifier) (chan
 // topicOptions keep segments as small as they may be.
 func (c *client) topicOptions() wire.Options {
 	headers := []galgo.Header{
+		{Key: galgo.StringValue(galgo.OptionMessageExpiry), Value: galgo.Uint64Value(c.w.plan.work.expiry)},
 		{Key: galgo.StringValue(galgo.OptionSegmentSize), Value: galgo.Uint64Value(galgo.SegmentSizeMin)},
 		{Key: galgo.StringValue(galgo.OptionMessagesRequiredToSave), Value: galgo.Uint32Value(c.w.plan.work.saved)},
 	}
@@ -215,6 +235,8 @@ func (r *changeRecord) replied(reply edge.MetadataReply) {
 		case metadata.GroupPurged:
 			w.cover.Purges++
 			w.checks.purged(change)
+		case metadata.GroupTruncated:
+			w.checks.truncated(change)
 		}
 	}
 	if c.guest {

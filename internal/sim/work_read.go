@@ -115,7 +115,7 @@ func (q *pollCheck) read() {
 		return
 	}
 	sends, next := w.model.group(q.group).at(q.op)
-	from := q.from(next)
+	from := max(q.from(next), w.model.group(q.group).lowAt(q.op))
 	got := uint64(0)
 	for rest := slices.Concat(reply.Chunks...); len(rest) > 0; {
 		batch, tail, err := wire.SplitBatch(rest)

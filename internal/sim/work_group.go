@@ -1,0 +1,236 @@
+package sim
+
+import (
+	"slices"
+
+	"galgo"
+	"galgo/internal/edge"
+	"galgo/internal/engine"
+	"galgo/internal/metadata"
+	"galgo/internal/partition"
+	"galgo/internal/vsr"
+)
+
+// pollAsMember polls a partition for one of the consumer groups that the client's node
+// knows it in, and commits what it was given, or not.
+func (c *client) pollAsMember() {
+	if c.node.engine == nil {
+		c.move()
+		return
+	}
+	view := c.node.engine.View()
+	groups := slices.Collect(view.Memberships(c.id))
+	if len(groups) == 0 {
+		return
+	}
+	g := groups[c.rng.IntN(len(groups))]
+	t, err := view.Topic(galgo.NumericID(g.Stream), galgo.NumericID(g.Topic))
+	if err != nil || t.Partitions == 0 {
+		return
+	}
+	p, _ := view.Partition(t, uint32(c.rng.IntN(int(t.Partitions))))
+	if m, _ := g.Member(c.id); len(m.Partitions) > 0 && !oneIn(c.rng, 5) {
+		p, _ = view.Partition(t, m.Partitions[c.rng.IntN(len(m.Partitions))])
+	}
+	c.begun()
+	n := c.node
+	q := pollCheck{c: c, n: n, group: vsr.GroupID(p.Group), partition: p.ID, consumer: consumerKey{galgo.ConsumerGroup, g.ID}}
+	q.strategy, q.count = galgo.FromNext(), uint32(1+c.rng.IntN(50))
+	req := edge.PollRequest{Group: p.Group, Kind: galgo.ConsumerGroup, Key: g.ID, Member: c.id, Strategy: q.strategy, Count: q.count, Plan: &q.plan}
+	given, last := false, uint64(0)
+	try(c, "poll as member", func(e *engine.Engine, done func(edge.PollReply)) {
+		q.life = n.life
+		e.Poll(req, func(r edge.PollReply) {
+			q.op = n.commitMin(q.group)
+			if r.Code == galgo.CodeOK {
+				given, last = q.given(e, req)
+			}
+			done(r)
+		})
+	}, func(r edge.PollReply, f fate) {
+		c.done()
+		switch {
+		case f != answered, r.Code == galgo.CodeTransientNotAccepted:
+			c.move()
+		case r.Code == galgo.CodeConsumerGroupPartitionNotOwned:
+			c.w.cover.MembersFenced++
+		case r.Code != galgo.CodeOK:
+			c.w.fail("polls", "poll of group %d by a member at node %d is answered with %v", q.group, n.id, r.Code)
+		case given && oneIn(c.rng, 2):
+			c.commitAsMember(p.Group, g.ID, last)
+		}
+	})
+}
+
+// given reads what a member's poll has planned, as a connection does, and has the node
+// say whether the member may still have it.
+func (q *pollCheck) given(e *engine.Engine, req edge.PollRequest) (given bool, last uint64) {
+	w := q.c.w
+	var reply partition.Reply
+	err := q.plan.Read(&reply)
+	any := err == nil && reply.Count > 0
+	if allowed := e.Polled(req, reply.Last, any); !allowed || !any {
+		return false, 0
+	}
+	w.cover.MemberPolls++
+	w.checks.delivered(q, req)
+	if w.failure == nil {
+		q.read()
+	}
+	return true, reply.Last
+}
+
+// commitAsMember stores the offset of a consumer group.
+func (c *client) commitAsMember(group uint64, key uint32, offset uint64) {
+	c.begun()
+	req := edge.OffsetRequest{Group: group, Kind: galgo.ConsumerGroup, Key: key, Offset: offset, Monotone: oneIn(c.rng, 2), Member: c.id, Client: c.id}
+	try(c, "commit as member", func(e *engine.Engine, done func(edge.OffsetReply)) { e.StoreOffset(req, done) }, func(r edge.OffsetReply, f fate) {
+		c.done()
+		if f != answered {
+			c.move()
+			return
+		}
+		switch r.Code {
+		case galgo.CodeOK:
+			c.w.cover.MemberCommits++
+		case galgo.CodeTransientNotAccepted:
+			c.move()
+		case galgo.CodeTransientNotCommitted, galgo.CodeResourceNotFound, galgo.CodeInvalidOffset:
+		default:
+			c.w.fail("offsets", "group %d: a member's commit is answered with %v", group, r.Code)
+		}
+	})
+}
+
+// retain has the client's node drop what topics need not keep, as its own clock would.
+func (c *client) retain() {
+	if e := c.node.engine; e != nil {
+		e.Retain()
+	}
+}
+
+// groups looks at all consumer groups after an operation of the metadata: a partition has
+// one owner, who is there, and shares are even once nothing is on its way.
+func (k *checks) groups(v *metadata.View) {
+	for p := range v.Streams() {
+		for t := range v.Topics(p) {
+			for g := range v.ConsumerGroups(t) {
+				k.group(v, t, g)
+			}
+		}
+	}
+}
+
+func (k *checks) group(v *metadata.View, t *metadata.Topic, g *metadata.ConsumerGroup) {
+	owners := map[uint32]galgo.ClientID{}
+	least, most, moving := ^0, 0, 0
+	for i := range g.Members {
+		m := &g.Members[i]
+		if c, ok := v.Client(m.Client); !ok || c.Detached {
+			k.w.fail("members", "client %v is a member of consumer group %d of topic %d, and has no connection", m.Client, g.ID, t.ID)
+		}
+		for _, p := range m.Partitions {
+			if other, taken := owners[p]; taken {
+				k.w.fail("members", "partition %d of topic %d has two owners in consumer group %d: %v and %v", p, t.ID, g.ID, other, m.Client)
+			}
+			owners[p] = m.Client
+		}
+		if least < 0 || len(m.Partitions) < least {
+			least = len(m.Partitions)
+		}
+		most, moving = max(most, len(m.Partitions)), moving+len(m.Revoked)
+	}
+	switch {
+	case len(g.Members) > 0 && len(owners) != int(t.Partitions):
+		k.w.fail("members", "consumer group %d of topic %d: %d of %d partitions have an owner", g.ID, t.ID, len(owners), t.Partitions)
+	case moving == 0 && len(g.Members) > 1 && most-least > 1:
+		k.w.fail("members", "consumer group %d of topic %d is settled, and its shares are %d to %d", g.ID, t.ID, least, most)
+	}
+	k.w.cover.GroupsChecked += min(1, len(g.Members))
+}
+
+// delivered: on a single node nobody is given messages of a partition that, by the log, is
+// another's or on its way to one.
+func (k *checks) delivered(q *pollCheck, req edge.PollRequest) {
+	if k.w.plan.replicas > 1 {
+		return // this node may lag
+	}
+	view := k.w.model.metadata.View()
+	p, ok := view.PartitionOf(req.Group)
+	if !ok {
+		return
+	}
+	if g, ok := view.ConsumerGroupAt(p.Stream, p.Topic, req.Key); ok {
+		if m, ok := g.Member(req.Member); ok && m.MayPoll(p.ID) {
+			return
+		}
+	}
+	k.w.fail("members", "%v is given messages of partition %d, which it does not have in consumer group %d", q.c, p.ID, req.Key)
+}
+
+// truncated: who is told that segments were deleted finds it so.
+func (k *checks) truncated(change metadata.Change) {
+	id := vsr.GroupID(change.Group)
+	if g := k.w.model.group(id); g.generation() <= change.Generation && g.lowAt(g.head()) < change.Below && k.w.model.lives(id) {
+		k.w.fail("truncated", "segments of group %d below offset %d are said to be deleted, and nobody has done it", id, change.Below)
+	}
+}
+
+// storedTruncation is the first offset that is left from an op on.
+type storedTruncation struct {
+	op         vsr.Op
+	generation uint64
+	below      uint64
+}
+
+// truncate follows a truncation. It is to the end of a segment, so nothing below it stays.
+func (m *model) truncate(g *groupModel, op vsr.Op, upTo uint64) {
+	if upTo >= g.next {
+		m.w.fail("truncated", "op %d of group %d drops offsets up to %d, the next is %d", op, g.id, upTo, g.next)
+		return
+	}
+	m.w.cover.SegmentsDeleted++
+	g.truncations = append(g.truncations, storedTruncation{op, g.generation(), max(upTo+1, g.lowAt(op))})
+}
+
+// longest is the partition with the most messages: it may have more than one segment.
+func (c *client) longest() (stream, topic string, partition uint32, ok bool) {
+	v, most := c.w.model.metadata.View(), uint64(0)
+	for s := range v.Streams() {
+		for t := range v.Topics(s) {
+			for p := range v.Partitions(t) {
+				if g := c.w.model.groups[vsr.GroupID(p.Group)]; g != nil && g.next-g.lowAt(g.head()) > most {
+					most = g.next - g.lowAt(g.head())
+					stream, topic, partition, ok = s.Name, t.Name, p.ID, true
+				}
+			}
+		}
+	}
+	return stream, topic, partition, ok
+}
+
+// groupNames are the consumer groups that there are: stream, topic, name.
+func (m *model) groupNames() (names [][3]string) {
+	v := m.metadata.View()
+	for s := range v.Streams() {
+		for t := range v.Topics(s) {
+			for g := range v.ConsumerGroups(t) {
+				names = append(names, [3]string{s.Name, t.Name, g.Name})
+			}
+		}
+	}
+	return names
+}
+
+// lowAt is the first offset that is left as of an op.
+func (g *groupModel) lowAt(op vsr.Op) uint64 {
+	for i := len(g.truncations) - 1; i >= 0; i-- {
+		if t := g.truncations[i]; t.op <= op {
+			if t.generation == g.generationAt(op) {
+				return t.below
+			}
+			break
+		}
+	}
+	return 0
+}
