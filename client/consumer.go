@@ -14,19 +14,6 @@ const (
 	pollDelayMin        = time.Millisecond
 )
 
-// CommitMode says when a Consumer stores its offset on the server.
-type CommitMode uint8
-
-// The modes. In all of them a message may be delivered again after a crash, and
-// none is skipped.
-const (
-	// CommitOnNext stores the offset of a batch when the next one is asked for,
-	// and when Run ends: by then the batch was processed.
-	CommitOnNext CommitMode = iota
-	// CommitManually leaves it to Commit.
-	CommitManually
-)
-
 // ConsumerSpec says what a Consumer reads.
 type ConsumerSpec struct {
 	Consumer  galgo.Consumer
@@ -37,6 +24,8 @@ type ConsumerSpec struct {
 	// offset, or at the first message if none is stored.
 	Start  galgo.PollingStrategy
 	Commit CommitMode
+	// CommitInterval is that of CommitAtIntervals; 0 is 1 s.
+	CommitInterval time.Duration
 	// Count bounds the messages of a batch; 0 is 1000.
 	Count uint32
 	// PollInterval is the longest pause between polls that find nothing; 0 is 100 ms.
@@ -48,10 +37,11 @@ type ConsumerSpec struct {
 type Consumer struct {
 	client   *Client
 	spec     ConsumerSpec
+	clock    commitClock
 	strategy galgo.PollingStrategy
 	batch    Batch
-	position uint64 // of the last message delivered, if anything was
-	dirty    bool   // position is not stored yet
+	position position
+	before   position // without the batch
 }
 
 // NewConsumer makes a consumer. It does nothing until its first Next.
@@ -65,13 +55,14 @@ func (c *Client) NewConsumer(spec ConsumerSpec) *Consumer {
 	if spec.PollInterval <= 0 {
 		spec.PollInterval = pollIntervalDefault
 	}
-	return &Consumer{client: c, spec: spec, strategy: spec.Start}
+	return &Consumer{client: c, spec: spec, clock: newCommitClock(spec.Commit, spec.CommitInterval), strategy: spec.Start}
 }
 
 // Next returns the next batch, which has at least one message. It waits until there
-// is one or ctx ends. The batch is good until the next call of Next.
+// is one or ctx ends. The batch is good until the next call of Next, which takes it for
+// processed.
 func (k *Consumer) Next(ctx context.Context) (*Batch, error) {
-	if k.spec.Commit == CommitOnNext {
+	if k.clock.onNext() {
 		if err := k.Commit(ctx); err != nil {
 			return nil, err
 		}
@@ -93,26 +84,27 @@ func (k *Consumer) Next(ctx context.Context) (*Batch, error) {
 func (k *Consumer) poll(ctx context.Context) error {
 	return k.client.PollInto(ctx, PollRequest{
 		Consumer: k.spec.Consumer, Stream: k.spec.Stream, Topic: k.spec.Topic, Partition: k.spec.Partition,
-		Strategy: k.strategy, Count: k.spec.Count,
+		Strategy: k.strategy, Count: k.spec.Count, AutoCommit: k.spec.Commit == CommitOnPoll,
 	}, &k.batch)
 }
 
 // advance goes on by offset: what was delivered does not depend on what was stored.
 func (k *Consumer) advance() {
-	k.position, k.dirty = k.batch.LastOffset(), true
-	k.strategy = galgo.FromOffset(k.position + 1)
+	k.before = k.position
+	k.position.last, k.position.dirty = k.batch.LastOffset(), k.spec.Commit != CommitOnPoll
+	k.strategy = k.position.next()
 }
 
-// Commit stores the offset of the last message of the last batch, unless it is
-// stored already or there was none.
+// Commit stores the offset of the last message that was processed, unless it is stored
+// already or there was none.
 func (k *Consumer) Commit(ctx context.Context) error {
-	if !k.dirty {
-		return nil
+	if k.position.dirty {
+		if err := k.CommitOffset(ctx, k.position.last); err != nil {
+			return err
+		}
+		k.position.dirty = false
 	}
-	if err := k.CommitOffset(ctx, k.position); err != nil {
-		return err
-	}
-	k.dirty = false
+	k.clock.done()
 	return nil
 }
 
@@ -123,28 +115,45 @@ func (k *Consumer) CommitOffset(ctx context.Context, offset uint64) error {
 
 // Run hands every message to handle until that returns an error, which Run returns,
 // or ctx ends. Messages alias memory that is used again: handle copies what it keeps.
-// With CommitOnNext what was handled is committed before Run returns, also a batch
+// What was handled is committed before Run returns, as the mode says, also a batch
 // handled in part; that takes 2 s at most if ctx has ended.
 func (k *Consumer) Run(ctx context.Context, handle func(context.Context, galgo.Message) error) error {
 	for {
 		b, err := k.Next(ctx)
+		if err == nil {
+			err = k.handle(ctx, b, handle)
+		}
 		if err != nil {
 			return k.stop(ctx, err)
-		}
-		handled, any := uint64(0), false
-		for m := range b.Messages() {
-			if err := handle(ctx, m); err != nil {
-				k.position, k.dirty = handled, any
-				k.strategy = galgo.FromOffset(m.Offset) // it was not handled: it comes again
-				return k.stop(ctx, err)
-			}
-			handled, any = m.Offset, true
 		}
 	}
 }
 
+func (k *Consumer) handle(ctx context.Context, b *Batch, handle func(context.Context, galgo.Message) error) error {
+	keeps := k.spec.Commit != CommitOnPoll
+	if keeps {
+		k.position = k.before
+	}
+	for m := range b.Messages() {
+		if err := handle(ctx, m); err != nil {
+			k.strategy = galgo.FromOffset(m.Offset) // it was not handled: it comes again
+			return err
+		}
+		if keeps {
+			k.position.mark(m.Offset)
+		}
+		if k.clock.onMessage() {
+			if err := k.Commit(ctx); err != nil {
+				k.strategy = k.position.next()
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (k *Consumer) stop(ctx context.Context, cause error) error {
-	if k.spec.Commit != CommitOnNext || !k.dirty {
+	if !k.clock.atEnd() || !k.position.dirty {
 		return cause
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

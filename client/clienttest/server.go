@@ -54,6 +54,9 @@ func Silence() Answer { return Answer{silent: true} }
 // HangUp closes the connection instead of answering.
 func HangUp() Answer { return Answer{hangUp: true} }
 
+// Edit changes the payload.
+func (a Answer) Edit(f func(payload []byte)) Answer { f(a.payload); return a }
+
 // After answers when ready is closed; requests that come later are answered meanwhile.
 func (a Answer) After(ready <-chan struct{}) Answer { a.late = ready; return a }
 
