@@ -95,9 +95,15 @@ func furnish(s *clienttest.Server) {
 		wire.CommandUpdateTopic, wire.CommandDeleteTopic, wire.CommandPurgeTopic,
 		wire.CommandCreatePartitions, wire.CommandDeletePartitions, wire.CommandDeleteSegments,
 		wire.CommandStoreConsumerOffset, wire.CommandDeleteConsumerOffset,
+		wire.CommandJoinConsumerGroup, wire.CommandLeaveConsumerGroup, wire.CommandDeleteConsumerGroup,
 	} {
 		script(c, nil)
 	}
+	group := wire.ConsumerGroupDetails{GroupInfo: wire.GroupInfo{ID: 3, PartitionsCount: 2, MembersCount: 1, Name: "workers"}, Members: []wire.GroupMember{{ID: 0, Partitions: []uint32{0, 1}}}}
+	script(wire.CommandGetConsumerGroup, group.Append(nil))
+	script(wire.CommandCreateConsumerGroup, wire.ConsumerGroupDetails{GroupInfo: group.GroupInfo}.Append(nil))
+	script(wire.CommandGetConsumerGroups, wire.AppendGroups(nil, []wire.GroupInfo{group.GroupInfo, {ID: 4, Name: "idle"}}))
+	script(wire.CommandSyncConsumerGroup, wire.GroupAssignment{Generation: 1, Partitions: []uint32{1}}.Append(nil))
 	script(wire.CommandPollMessages, polledMessages())
 	base := uint64(0)
 	s.Handle(wire.CommandSendMessages, func(r *clienttest.Request) clienttest.Answer {
@@ -157,6 +163,9 @@ func TestCommands(t *testing.T) {
 		"partition create orders events 2", "partition delete orders events 1", "p l orders events", "partition list orders events -o json", "segment delete orders events 0 1",
 		"message send orders events hello world", "message send orders events -p 1 -H n:uint32:7 hello", "m s orders events --message-key k hello -o json",
 		"message poll orders events 1 --first -m 10", "message poll orders events 1 --offset 10 -m 10 -s", "message poll orders events 1 -n -a -c worker --output json",
+		"message poll orders events --group workers -m 100 -a", "message poll orders events 0 -g 3 -o 4",
+		"group create orders events workers", "group list orders events", "g l orders events -o json", "consumer-group get orders events workers",
+		"group get orders events 3 -o json", "group delete orders events workers",
 		"offset get 1 orders events 1", "consumer-offset get worker orders events 1 -k consumer -o json", "offset set 1 orders events 1 4", "o d 1 orders events 1",
 		"version -o json",
 	}
@@ -281,7 +290,7 @@ func TestUsageErrors(t *testing.T) {
 	lines := []string{
 		"nonsense", "strem list", "stream nonsense", "stream create", "stream create a b", "me --nonsense", "stream get orders -x",
 		"me -o xml", "client get x", "options nothing", "message poll orders events 0", "message poll orders events 0 -f -l",
-		"message poll orders events x -f", "message send orders events -p 0 -m k hello", "message send orders events -H nonsense hello",
+		"message poll orders events x -f", "message poll orders events -f", "message send orders events -p 0 -m k hello", "message send orders events -H nonsense hello",
 		"topic create orders events many", "topic create orders events 1 --set nonsense", "offset get 1 orders events 0 -k nothing",
 		"ping -c 0", "bench producer --clients 0", "bench both -m 1000000 -b 1000", "me -u somebody -a 127.0.0.1:1", "me -a example.org:1",
 		"me -t x -u y -a 127.0.0.1:1", "server --nonsense", "config --set nonsense=1",

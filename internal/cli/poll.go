@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ type pollFlags struct {
 	first, last, next bool
 	count             uint32
 	commit            bool
-	consumer          string
+	consumer, group   string
 	headers           bool
 	file              string
 }
@@ -26,12 +27,16 @@ type pollFlags struct {
 func messagePollCommand() *command {
 	var f pollFlags
 	return &command{
-		use: "poll STREAM TOPIC PARTITION", aliases: []string{"p"}, short: "Poll messages",
+		use: "poll STREAM TOPIC [PARTITION]", aliases: []string{"p"}, short: "Poll messages",
 		long: `Poll messages of a partition, from where exactly one of --offset, --first,
 --last, --next and --timestamp says. A timestamp is RFC 3339, or µs since the epoch.
-With --output json each message is one line.`,
-		example:  "  galgo message poll orders events 0 --first -m 10\n  galgo message poll orders events 0 --next --auto-commit -c worker",
-		args:     exactly(3),
+With --output json each message is one line.
+
+With --group it joins a consumer group, polls its share behind what the group has
+committed, and leaves: other members give up partitions meanwhile. PARTITION is
+needed without it only.`,
+		example:  "  galgo message poll orders events 0 --first -m 10\n  galgo message poll orders events 0 --next --auto-commit -c worker\n  galgo message poll orders events --group workers -m 100 --auto-commit",
+		args:     between(2, 3),
 		connects: true,
 		flags: func(fs *flagSet) {
 			fs.StringVarP(&f.offset, "offset", "o", "", "from this offset on")
@@ -42,6 +47,7 @@ With --output json each message is one line.`,
 			fs.Uint32VarP(&f.count, "message-count", "m", 1, "the most messages to poll")
 			fs.BoolVarP(&f.commit, "auto-commit", "a", false, "store the offset of the last one for the consumer")
 			fs.StringVarP(&f.consumer, "consumer", "c", "1", "consumer, a number or a name")
+			fs.StringVarP(&f.group, "group", "g", "", "poll as a member of this consumer group, a number or a name")
 			fs.BoolVarP(&f.headers, "show-headers", "s", false, "print user headers, a column each")
 			fs.StringVar(&f.file, "output-file", "", "write the payloads here, back to back, instead of printing")
 		},
@@ -55,31 +61,72 @@ func messagePoll(ctx context.Context, e *env, f *pollFlags, args []string) error
 	if r.Stream, r.Topic, err = parseStreamTopic(args); err != nil {
 		return err
 	}
-	if r.Partition, err = parseUint32("PARTITION", args[2]); err != nil {
+	var only []uint32
+	if len(args) > 2 {
+		if r.Partition, err = parseUint32("PARTITION", args[2]); err != nil {
+			return err
+		}
+		only = append(only, r.Partition)
+	}
+	if r.Consumer, err = f.who(len(only) > 0); err != nil {
 		return err
 	}
 	if r.Strategy, err = f.strategy(); err != nil {
 		return err
 	}
-	id, err := parseID("--consumer", f.consumer)
-	if err != nil {
-		return err
-	}
-	r.Consumer = galgo.Consumer{Kind: galgo.ConsumerSingle, ID: id}
 	return e.with(ctx, func(ctx context.Context, c *client.Client) error {
-		b, err := c.Poll(ctx, r)
-		if err == nil {
-			err = b.Verify()
-		}
+		batches, err := pollAs(ctx, c, r, only)
 		if err != nil {
 			return err
 		}
-		e.say("%d messages of partition %d, whose current offset is %d", b.Len(), b.PartitionID, b.CurrentOffset)
-		if f.file != "" {
-			return writePayloads(f.file, b)
+		for _, b := range batches {
+			if err := b.Verify(); err != nil {
+				return err
+			}
+			e.say("%d messages of partition %d, whose current offset is %d", b.Len(), b.PartitionID, b.CurrentOffset)
 		}
-		return printMessages(e, b, f.headers)
+		if f.file != "" {
+			return writePayloads(f.file, batches)
+		}
+		return printMessages(e, batches, f.headers)
 	})
+}
+
+// who is the consumer that polls.
+func (f *pollFlags) who(partition bool) (galgo.Consumer, error) {
+	if f.group == "" {
+		if !partition {
+			return galgo.Consumer{}, usagef("want PARTITION, or --group")
+		}
+		id, err := parseID("--consumer", f.consumer)
+		return galgo.Consumer{Kind: galgo.ConsumerSingle, ID: id}, err
+	}
+	if !f.next && f.offset == "" && f.timestamp == "" && !f.first && !f.last {
+		f.next = true // where the group is
+	}
+	id, err := parseID("--group", f.group)
+	return galgo.Consumer{Kind: galgo.ConsumerGroup, ID: id}, err
+}
+
+func pollAs(ctx context.Context, c *client.Client, r client.PollRequest, only []uint32) ([]*client.Batch, error) {
+	if r.Consumer.Kind == galgo.ConsumerGroup {
+		return pollAsMember(ctx, c, r, only)
+	}
+	b, err := c.Poll(ctx, r)
+	return []*client.Batch{b}, err
+}
+
+// messagesOf yields the messages of all batches.
+func messagesOf(batches []*client.Batch) iter.Seq[galgo.Message] {
+	return func(yield func(galgo.Message) bool) {
+		for _, b := range batches {
+			for m := range b.Messages() {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (f *pollFlags) strategy() (galgo.PollingStrategy, error) {
@@ -123,12 +170,12 @@ func parseTime(s string) (uint64, error) {
 	return parseUint64("--timestamp", s)
 }
 
-func writePayloads(name string, b *client.Batch) error {
+func writePayloads(name string, batches []*client.Batch) error {
 	out, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	for m := range b.Messages() {
+	for m := range messagesOf(batches) {
 		if _, err := out.Write(m.Payload); err != nil {
 			out.Close()
 			return err
@@ -175,9 +222,9 @@ func idText(id galgo.MessageID) string {
 	return fmt.Sprintf("%016x%016x", binary.LittleEndian.Uint64(id[8:]), binary.LittleEndian.Uint64(id[:8]))
 }
 
-func printMessages(e *env, b *client.Batch, withHeaders bool) error {
+func printMessages(e *env, batches []*client.Batch, withHeaders bool) error {
 	if e.globals.output == outputJSON {
-		for m := range b.Messages() {
+		for m := range messagesOf(batches) {
 			if err := e.printJSON(polledOf(m)); err != nil {
 				return err
 			}
@@ -185,7 +232,7 @@ func printMessages(e *env, b *client.Batch, withHeaders bool) error {
 		return nil
 	}
 	var all []polled
-	for m := range b.Messages() {
+	for m := range messagesOf(batches) {
 		p := polledOf(m)
 		if p.Payload.Base64 != nil {
 			p.Payload.Text = string(m.Payload) // the table quotes it

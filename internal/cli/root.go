@@ -20,7 +20,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 denied,
 		subs: []*command{
 			serverCommand(), configCommand(),
 			pingCommand(), meCommand(), statsCommand(), clientCommand(), clusterCommand(), optionsCommand(), snapshotCommand(),
-			streamCommand(), topicCommand(), partitionCommand(), segmentCommand(), messageCommand(), offsetCommand(),
+			streamCommand(), topicCommand(), partitionCommand(), segmentCommand(), groupCommand(), messageCommand(), offsetCommand(),
 			userCommand(), tokenCommand(), loginCommand(), logoutCommand(), sessionCommand(), contextCommand(),
 			benchCommand(), simCommand(), inspectCommand(), versionCommand(),
 		},
