@@ -107,12 +107,12 @@ func (n *Node) start(work context.Context) (lanes, loops *errgroup.Group) {
 	for i, d := range n.engine.Drivers() {
 		run(n.loops[i], d)
 	}
-	loops.Go(func() error { n.clean(work); return nil })
+	loops.Go(func() error { n.clean(work, n.engine.Retain); return nil })
 	return lanes, loops
 }
 
 // clean has message_expiry and max_topic_size applied from time to time.
-func (n *Node) clean(work context.Context) {
+func (n *Node) clean(work context.Context, retain func()) {
 	c := n.cfg.DataMaintenance.Messages
 	if !c.Enabled {
 		return
@@ -122,7 +122,7 @@ func (n *Node) clean(work context.Context) {
 	for {
 		select {
 		case <-ticker.C:
-			n.engine.Retain()
+			retain()
 		case <-work.Done():
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -241,4 +242,82 @@ func TestExpiredTokensAreSwept(t *testing.T) {
 	n := &Node{cfg: c}
 	n.cfg.Tokens.Cleaner.Enabled = false
 	n.sweepTokens(context.Background())
+}
+
+// A member of a consumer group whose connection a crash has taken along is none any more
+// when the node is back, before anybody is served: others wait for its partitions.
+func TestCrashReleasesMembers(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	member := galgo.ClientID{1}
+	var session uint64
+	var image *memdisk.Disk
+	must := func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	life := func(n *Node) {
+		defer cancel()
+		root, _ := n.engine.View().User(galgo.NumericID(metadata.RootUser))
+		must(n.propose(ctx, edge.MetadataRequest{Operation: wire.OperationRegister, Client: member, Body: metadata.PasswordOf(root).Append(nil)}))
+		c, _ := n.engine.View().Client(member)
+		session = c.Epoch
+		for i, op := range []struct {
+			operation wire.Operation
+			body      wire.Body
+		}{
+			{wire.OperationCreateStream, wire.CreateStreamRequest{Name: "s"}},
+			{wire.OperationCreateTopic, wire.CreateTopicRequest{Stream: galgo.NumericID(0), Name: "t", Partitions: 1}},
+			{wire.OperationCreateConsumerGroup, wire.CreateGroupRequest{Stream: galgo.NumericID(0), Topic: galgo.NumericID(0), Name: "g"}},
+			{wire.OperationJoinConsumerGroup, wire.GroupRequest{Stream: galgo.NumericID(0), Topic: galgo.NumericID(0), Group: galgo.NumericID(0)}},
+		} {
+			must(n.propose(ctx, edge.MetadataRequest{Operation: op.operation, Client: member, Session: session, Request: uint64(i + 1), Body: op.body.Append(nil)}))
+		}
+		if g, ok := n.engine.View().ConsumerGroupAt(0, 0, 0); !ok || len(g.Members) != 1 {
+			t.Errorf("group %+v before the crash", g)
+		}
+		image = d.Clone()
+	}
+	log := slog.New(slog.DiscardHandler)
+	if err := Run(ctx, Options{Config: runConfig(), Log: log, Disk: d, Ready: life}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	back := func(n *Node) {
+		defer cancel()
+		if g, ok := n.engine.View().ConsumerGroupAt(0, 0, 0); !ok || len(g.Members) != 0 {
+			t.Errorf("group %+v after the crash", g)
+		}
+		if c, ok := n.engine.View().Client(member); !ok || !c.Detached || c.Watermark != 4 {
+			t.Errorf("the session is %+v: what it knows of requests has to stay", c)
+		}
+	}
+	if err := Run(ctx, Options{Config: runConfig(), Log: log, Disk: image.Kill(), Ready: back}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// message_expiry is applied at the interval that is set.
+func TestMessagesAreCleanedAtIntervals(t *testing.T) {
+	for _, enabled := range []bool{true, false} {
+		c := runConfig()
+		c.DataMaintenance.Messages.Enabled, c.DataMaintenance.Messages.Interval = enabled, time.Millisecond
+		cleans := make(chan struct{})
+		n := &Node{cfg: c}
+		work, stop := context.WithCancel(t.Context())
+		var once sync.Once
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			n.clean(work, func() { once.Do(func() { close(cleans) }) })
+		}()
+		if enabled {
+			<-cleans
+			stop()
+		}
+		<-done
+		stop()
+	}
 }

@@ -93,6 +93,7 @@ func (c *client) commitAsMember(group uint64, key uint32, offset uint64) {
 		switch r.Code {
 		case galgo.CodeOK:
 			c.w.cover.MemberCommits++
+			c.w.model.group(vsr.GroupID(group)).offsetAnswered(c.w, consumerKey{galgo.ConsumerGroup, key}, req, false, r)
 		case galgo.CodeTransientNotAccepted:
 			c.move()
 		case galgo.CodeTransientNotCommitted, galgo.CodeResourceNotFound, galgo.CodeInvalidOffset:

@@ -212,14 +212,7 @@ func (c *client) writeOffset(remove bool) {
 		switch r.Code {
 		case galgo.CodeOK:
 			c.w.cover.Offsets++
-			o := m.offsetAt(k, vsr.Op(r.Op))
-			if m.forgot {
-				return
-			}
-			if remove && o.set || !remove && !o.set || !remove && !req.Monotone && (o.value != value || uint64(o.op) != r.Op) {
-				c.w.fail("offsets", "group %d answers at op %d that consumer %d is at %d (removed: %v); the log says %+v", group, r.Op, k.key, value, remove, o)
-			}
-			m.answered(vsr.Op(r.Op), c.w.now)
+			m.offsetAnswered(c.w, k, req, remove, r)
 		case galgo.CodeTransientNotAccepted:
 			c.w.cover.NotAccepted++
 			c.move()
@@ -228,6 +221,18 @@ func (c *client) writeOffset(remove bool) {
 			c.w.fail("offsets", "group %d: answered with %v", group, r.Code)
 		}
 	})
+}
+
+// offsetAnswered holds the answer to a store or a deletion against the log.
+func (g *groupModel) offsetAnswered(w *world, k consumerKey, req edge.OffsetRequest, remove bool, r edge.OffsetReply) {
+	if g.forgot {
+		return
+	}
+	o := g.offsetAt(k, vsr.Op(r.Op))
+	if remove && o.set || !remove && !o.set || !remove && !req.Monotone && (o.value != req.Offset || uint64(o.op) != r.Op) {
+		w.fail("offsets", "group %d answers at op %d that consumer %d is at %d (removed: %v); the log says %+v", g.id, r.Op, k.key, req.Offset, remove, o)
+	}
+	g.answered(vsr.Op(r.Op), w.now)
 }
 
 // readOffset compares a stored offset with the model.
