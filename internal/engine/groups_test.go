@@ -425,3 +425,105 @@ func expiry(us uint64) []galgo.Header {
 func size(bytes uint64) []galgo.Header {
 	return []galgo.Header{{Key: galgo.StringValue(galgo.OptionMaxTopicSize), Value: galgo.Uint64Value(bytes)}}
 }
+
+// rolled is a node whose partition 0 of s/t has two sealed segments of two messages and
+// an open one.
+func rolled(t *testing.T, d *memdisk.Disk) (*grouped, uint64) {
+	t.Helper()
+	g := openGrouped(t, d, 1)
+	group := g.group("s", "t", 0)
+	for range 5 {
+		if r, ok := g.send(group, galgo.ClientID{}, 0, big("m", 600<<10)); !ok || r.Code != galgo.CodeOK {
+			t.Fatalf("send: %+v", r)
+		}
+	}
+	return g, group
+}
+
+func (g *grouped) first(group uint64) uint64 {
+	f, _ := g.engine.Stats(group)
+	return f.FirstOffset
+}
+
+// A deletion of segments is answered when it has happened, and is done at start where a
+// crash came between the logs of the metadata and of the partition.
+func TestTruncationCutShortIsDoneAtStart(t *testing.T) {
+	d := healthy()
+	g, group := rolled(t, d)
+	request := func(below uint64) edge.MetadataRequest {
+		g.members[0].request++
+		body := metadata.Truncation{
+			DeleteSegmentsRequest: wire.DeleteSegmentsRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Segments: 1},
+			Group:                 group, Below: below,
+		}.Append(nil)
+		return edge.MetadataRequest{Operation: wire.OperationDeleteSegments, Client: g.members[0].id, Session: g.members[0].epoch, Request: g.members[0].request, Body: body}
+	}
+	answered := false
+	g.engine.submit(request(2), func(edge.MetadataReply) {
+		if answered = true; g.first(group) != 2 {
+			t.Errorf("answered, and the first offset is %d, want 2", g.first(group))
+		}
+	})
+	g.settle()
+	if !answered {
+		t.Fatal("no answer")
+	}
+	g.engine.submit(request(4), func(edge.MetadataReply) { t.Error("answered although the partition's loop stands still") })
+	g.metadataAlone()
+	if p, _ := g.engine.View().PartitionOf(group); p.DeletedBelow != 4 || g.first(group) != 2 {
+		t.Fatalf("the metadata has %+v, the partition begins at %d", p, g.first(group))
+	}
+	w, err := open(t, d.Kill(), worldConfig(), 2, 2_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.world = w
+	if got := g.first(group); got != 4 {
+		t.Errorf("after a restart the partition begins at %d, want 4", got)
+	}
+}
+
+// The same of the offsets of a deleted group.
+func TestGroupOffsetsGoAtStartWhereACrashCameBetween(t *testing.T) {
+	d := healthy()
+	g := openGrouped(t, d, 1)
+	sendBoth(g)
+	g.join(0)
+	g.commit(0, 0, 1)
+	g.members[0].request++
+	g.engine.Metadata(edge.MetadataRequest{
+		Operation: wire.OperationDeleteConsumerGroup, Client: g.members[0].id, Session: g.members[0].epoch, Request: g.members[0].request, Body: namedGroup(),
+	}, func(edge.MetadataReply) { t.Error("answered although the partition's loop stands still") })
+	g.metadataAlone()
+	group := g.group("s", "t", 0)
+	w, err := open(t, d.Kill(), worldConfig(), 2, 2_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := w.offsetOf(group, galgo.ConsumerGroup, 0); ok {
+		t.Error("the offset is still there")
+	}
+}
+
+// What retention has decided about one life of a partition does not meet the next.
+func TestRetentionMeetsAPurge(t *testing.T) {
+	g, group := rolled(t, healthy())
+	rule := func(vsr.GroupID) partition.Retention { return partition.Retention{Bytes: 1} }
+	g.loops[1].Post(func() {
+		data := g.engine.data[0]
+		data.Purge(vsr.GroupID(group), 1, func() {})
+		for range 3 { // a sealed segment and an open one, of the next life
+			data.Send(shard.SendRequest{Group: vsr.GroupID(group), Batch: batchOf(big("n", 600<<10))}, func(galgo.Code, uint64, vsr.Op) {})
+		}
+		data.Retain(rule)
+	})
+	g.settle()
+	if f, _ := g.engine.Stats(group); f.FirstOffset != 0 || f.Messages != 3 {
+		t.Errorf("the new life begins at offset %d and has %d messages, want 0 and 3", f.FirstOffset, f.Messages)
+	}
+	g.loops[1].Post(func() { g.engine.data[0].Retain(rule) })
+	g.settle()
+	if got := g.first(group); got != 2 {
+		t.Errorf("it begins at %d after the next pass, want 2", got)
+	}
+}
