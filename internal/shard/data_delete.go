@@ -64,6 +64,11 @@ func (d *Data) Truncate(id vsr.GroupID, generation, below uint64, done func()) {
 		done()
 		return
 	}
+	if d.cfg.Replicas == 1 {
+		// Power loss may have taken the end of a topic in memory: what is written in its
+		// place has offsets that somebody asked to go before it was there.
+		below = min(below, g.machine.NextOffset())
+	}
 	g.spec.DeletedBelow = max(g.spec.DeletedBelow, below)
 	d.awaitDeletion(g, func() bool {
 		return g.machine.Generation() == generation && !g.machine.EndsBelow(below) || g.machine.Generation() > generation
