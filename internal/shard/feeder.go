@@ -267,7 +267,11 @@ func (f *feeder) marked(err error) {
 	}
 }
 
-// reclaim frees what the checkpoints made superfluous.
+// reclaim frees what the checkpoints made superfluous. A sync that fails there ends the
+// node as any other of the log does, and not with the next write.
 func (f *feeder) reclaim(done func(error)) {
-	f.exec.Go(LaneLog, f.log.Reclaim, done)
+	f.exec.Go(LaneLog, f.log.Reclaim, func(err error) {
+		f.marked(err)
+		done(err)
+	})
 }

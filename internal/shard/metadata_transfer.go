@@ -176,7 +176,7 @@ func (m *Metadata) becomeTaken() {
 	for _, o := range waiting {
 		o.done()
 	}
-	m.feed.reclaim(func(err error) { m.feed.marked(err) })
+	m.feed.reclaim(func(error) {})
 }
 
 // finishTaking completes, at start, the installation of a snapshot from a peer that
