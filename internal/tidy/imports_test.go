@@ -49,7 +49,7 @@ var table = map[string]row{
 	"internal/snapshot":   {internal: []string{"internal/disk"}, external: []string{xxh3}, why: "checkpoint files are bytes to it, whoever made them"},
 	"internal/config":     {external: []string{toml}, why: "settings are plain values; whoever needs one is handed it"},
 	"internal/auth":       {internal: []string{".", "internal/wire"}, external: []string{xcrypt}, why: "hashes and rules, without sessions or sockets"},
-	"internal/peer":       {internal: []string{"internal/vsr"}, why: "links carry the core's frames and know nothing else of it"},
+	"internal/peer":       {internal: []string{"internal/vsr"}, external: []string{xxh3}, why: "links carry the core's frames and know nothing else of it"},
 	"internal/telemetry":  {internal: []string{"internal/config", "internal/vsr"}, why: "it turns settings into a log, and events into records and numbers"},
 	"internal/transport": {internal: []string{"internal/wire"}, external: []string{quicgo, wsock},
 		why: "both ends of a connection know where a frame begins and ends, and nothing of sessions; quic-go and coder/websocket stay behind it"},

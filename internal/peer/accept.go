@@ -1,0 +1,254 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"galgo/internal/vsr"
+)
+
+const (
+	// strangersMax bounds the connections that have not introduced themselves.
+	strangersMax = 64
+	readBuffer   = 64 << 10
+	// undoneMax bounds the bytes of a connection that were handed on and are not dealt
+	// with; beyond, it is not read. One record may be longer.
+	undoneMax = 32 << 20
+	// growth is how much memory a long record gets before so much of it has come.
+	growth = 1 << 20
+)
+
+// accept takes connections until the context ends.
+func (l *Links) accept(ctx context.Context, listener net.Listener) error {
+	var open sync.WaitGroup
+	defer open.Wait()
+	strangers := make(chan struct{}, strangersMax)
+	for {
+		conn, err := listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			if err == nil {
+				conn.Close()
+			}
+			return nil
+		case err != nil && !passing(err):
+			return fmt.Errorf("peer: accept on %s: %w", listener.Addr(), err)
+		case err != nil:
+			l.log.Warn("a peer cannot connect", "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pauseMax):
+			}
+			continue
+		}
+		select {
+		case strangers <- struct{}{}:
+			open.Go(func() { l.admit(ctx, conn, func() { <-strangers }) })
+		default:
+			conn.Close() // whoever it is dials again
+		}
+	}
+}
+
+// passing reports whether an accept may succeed later.
+func passing(err error) bool {
+	for _, e := range []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EINTR} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// admit has a stranger introduce itself, and reads what it says until it goes.
+func (l *Links) admit(ctx context.Context, conn net.Conn, known func()) {
+	defer conn.Close()
+	closed := context.AfterFunc(ctx, func() { conn.Close() })
+	defer closed()
+	conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	secured, h, err := l.identify(ctx, conn)
+	known()
+	if err != nil {
+		if ctx.Err() == nil {
+			l.refused(conn, &h, err)
+		}
+		return
+	}
+	conn.SetDeadline(time.Time{})
+	in := &incoming{link: l.peers[h.from], lane: h.lane, life: h.life, conn: secured, window: newWindow(undoneMax)}
+	in.link.connected(in, h.phase)
+	err = in.read(ctx)
+	in.link.disconnected(in)
+	if ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		l.log.Warn("connection of a peer ended", "node", in.link.node().Name, "lane", in.lane.String(), "err", err)
+	}
+}
+
+func (l *Links) identify(ctx context.Context, conn net.Conn) (net.Conn, hello, error) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetKeepAliveConfig(keepAlive) // an error shows again at the first read
+	}
+	if l.o.TLS != nil {
+		t := tls.Server(conn, l.o.TLS.server())
+		if err := t.HandshakeContext(ctx); err != nil {
+			return nil, hello{}, err
+		}
+		conn = t
+	}
+	h, err := l.receive(conn)
+	return conn, h, err
+}
+
+// refused tells of a connection that was not taken: once for each reason and place, as
+// it will be dialed again and again.
+func (l *Links) refused(conn net.Conn, h *hello, err error) {
+	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+	l.mu.Lock()
+	key := host + " " + err.Error()
+	again := l.complaints[key]
+	if len(l.complaints) >= complaintsMax {
+		clear(l.complaints)
+	}
+	l.complaints[key] = true
+	l.mu.Unlock()
+	if again || errors.Is(err, io.EOF) {
+		return
+	}
+	l.log.Warn("a connection between nodes is refused", "from", conn.RemoteAddr().String(), "says it is", h.name, "of cluster", h.clusterName, "replica", h.from, "err", err)
+}
+
+// incoming is a connection that a peer has dialed. One goroutine reads it.
+type incoming struct {
+	link   *link
+	lane   Lane
+	life   uint64
+	conn   net.Conn
+	window *window
+}
+
+// read hands on what comes until the connection ends.
+func (in *incoming) read(ctx context.Context) error {
+	r := bufio.NewReaderSize(in.conn, readBuffer)
+	var head [recordHeadSize]byte
+	for {
+		in.conn.SetReadDeadline(time.Now().Add(silenceMax))
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return err
+		}
+		h, err := decodeRecordHead(head[:])
+		if err != nil {
+			return err
+		}
+		if !in.window.acquire(ctx, h.size) {
+			return ctx.Err()
+		}
+		body, err := in.readBody(r, h.size)
+		if err != nil {
+			return err
+		}
+		if err := h.check(body); err != nil {
+			return err
+		}
+		if err := in.take(h.kind, body); err != nil {
+			return err
+		}
+	}
+}
+
+// readBody reads a record into memory of its own, which grows as the record comes.
+func (in *incoming) readBody(r io.Reader, size int) ([]byte, error) {
+	b := make([]byte, 0, min(size, growth))
+	for len(b) < size {
+		n := len(b)
+		if n == cap(b) {
+			b = append(make([]byte, 0, min(size, 4*n)), b...)
+		}
+		b = b[:cap(b)]
+		in.conn.SetReadDeadline(time.Now().Add(silenceMax))
+		m, err := io.ReadAtLeast(r, b[n:], min(len(b)-n, growth))
+		if err != nil {
+			return nil, err
+		}
+		b = b[:n+m]
+	}
+	return b, nil
+}
+
+// take hands a record on. What it holds of the window is given back when it was dealt
+// with.
+func (in *incoming) take(kind recordKind, body []byte) error {
+	done := func() { in.window.release(len(body)) }
+	l := in.link.links
+	switch kind {
+	case recordFrame:
+		m, err := vsr.DecodeFrame(body)
+		switch {
+		case err != nil:
+			return err
+		case m.From != in.link.id || m.To != l.o.Self || bulky(m.Kind) != (in.lane == Bulk):
+			return fmt.Errorf("%w: %v of %d for %d on the %v lane of replica %d", ErrRecord, m.Kind, m.From, m.To, in.lane, in.link.id)
+		}
+		l.handler.Deliver(m, done)
+		return nil
+	case recordCall:
+		id, subject := binary.LittleEndian.Uint64(body), body[8]
+		l.handler.Asked(in.link.id, subject, body[callHeadSize:], func(answer []byte) {
+			in.link.answer(id, answer)
+			done()
+		})
+		return nil
+	case recordAnswer:
+		l.calls.answered(in.link.id, binary.LittleEndian.Uint64(body), body[answerHeadSize:])
+	case recordState:
+		in.link.heard(binary.LittleEndian.Uint64(body), Phase(body[8]))
+	}
+	done()
+	return nil
+}
+
+// window bounds what one goroutine hands on to others.
+type window struct {
+	mu    sync.Mutex
+	used  int
+	limit int
+	freed chan struct{}
+}
+
+func newWindow(limit int) *window { return &window{limit: limit, freed: make(chan struct{}, 1)} }
+
+// acquire waits until there is room for n, or nothing is under way; false if ctx ended.
+func (w *window) acquire(ctx context.Context, n int) bool {
+	for {
+		w.mu.Lock()
+		if w.used == 0 || w.used+n <= w.limit {
+			w.used += n
+			w.mu.Unlock()
+			return true
+		}
+		w.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-w.freed:
+		}
+	}
+}
+
+func (w *window) release(n int) {
+	w.mu.Lock()
+	w.used -= n
+	w.mu.Unlock()
+	select {
+	case w.freed <- struct{}{}:
+	default:
+	}
+}

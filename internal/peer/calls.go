@@ -1,0 +1,126 @@
+package peer
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"sync"
+)
+
+// Errors of a question.
+var (
+	// ErrNotAsked: the question never left, so the peer has done nothing.
+	ErrNotAsked = errors.New("peer: there is no connection to the node, or too much waits for it")
+	// ErrLost: the question left, and no answer can come any more.
+	ErrLost = errors.New("peer: the connection was lost before the answer came")
+)
+
+// callsMax bounds the questions that wait for their answers.
+const callsMax = 1 << 16
+
+// calls are the questions of this node that wait for their answers.
+type calls struct {
+	mu      sync.Mutex
+	next    uint64 // never that of an earlier life: it begins anywhere
+	pending map[uint64]call
+}
+
+type call struct {
+	to   uint8
+	done func(answer []byte, err error)
+}
+
+func newCalls() *calls { return &calls{next: rand.Uint64(), pending: map[uint64]call{}} }
+
+func (c *calls) begin(to uint8, done func([]byte, error)) (id uint64, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.pending) >= callsMax {
+		return 0, false
+	}
+	c.next++
+	c.pending[c.next] = call{to, done}
+	return c.next, true
+}
+
+// end takes a question out; false if its outcome was told already.
+func (c *calls) end(id uint64) (call, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q, ok := c.pending[id]
+	delete(c.pending, id)
+	return q, ok
+}
+
+// answered tells an answer to who waits for it, if the one that was asked gives it.
+func (c *calls) answered(from uint8, id uint64, answer []byte) {
+	c.mu.Lock()
+	q, ok := c.pending[id]
+	ok = ok && q.to == from
+	if ok {
+		delete(c.pending, id)
+	}
+	c.mu.Unlock()
+	if ok {
+		q.done(answer, nil)
+	}
+}
+
+// lost tells all who wait for a peer that its answers will not come.
+func (c *calls) lost(to uint8) {
+	var over []call
+	c.mu.Lock()
+	for id, q := range c.pending {
+		if q.to == to {
+			over = append(over, q)
+			delete(c.pending, id)
+		}
+	}
+	c.mu.Unlock()
+	for _, q := range over {
+		q.done(nil, ErrLost)
+	}
+}
+
+// shortBody is the length up to which questions and answers go on the control lane.
+const shortBody = 16 << 10
+
+// Ask asks a peer. done is called once, from any goroutine, and must not block: with the
+// answer, with ErrNotAsked, or with ErrLost. cancel forgets the question: done is not
+// called any more unless it was.
+func (l *Links) Ask(to uint8, subject uint8, head, body []byte, done func(answer []byte, err error)) (cancel func()) {
+	nothing := func() {}
+	if int(to) >= len(l.peers) || to == l.o.Self {
+		done(nil, ErrNotAsked)
+		return nothing
+	}
+	id, ok := l.calls.begin(to, done)
+	if !ok {
+		done(nil, ErrNotAsked)
+		return nothing
+	}
+	b := make([]byte, 0, callHeadSize+len(head))
+	b = append(binary.LittleEndian.AppendUint64(b, id), subject)
+	if !l.peers[to].put(dataEntry(recordCall, append(b, head...), body)) {
+		if _, ok := l.calls.end(id); ok {
+			done(nil, ErrNotAsked)
+		}
+		return nothing
+	}
+	return func() { l.calls.end(id) }
+}
+
+// answer sends the answer to a question of the peer. It may be lost with the connection,
+// which the peer notices too.
+func (k *link) answer(id uint64, answer []byte) {
+	k.put(dataEntry(recordAnswer, binary.LittleEndian.AppendUint64(nil, id), answer))
+}
+
+// put queues a question or an answer on the lane for its length.
+func (k *link) put(e entry) bool {
+	lane := Control
+	if e.size > shortBody {
+		lane = Bulk
+	}
+	return k.out[lane].queue.put(e, rankNow)
+}

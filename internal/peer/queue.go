@@ -1,0 +1,122 @@
+package peer
+
+import (
+	"sync"
+
+	"galgo/internal/vsr"
+)
+
+// rank orders what waits on a lane.
+type rank uint8
+
+const (
+	rankNow   rank = iota // what acknowledgements wait for
+	rankLater             // what repairs a replica that is behind
+	ranks
+)
+
+// Bounds of what waits on a lane, of each rank. One entry may be longer.
+const (
+	queueCountMax = 8192
+	queueBytesMax = 64 << 20
+)
+
+// laterShare: after so many bytes of the first rank one entry of the second has its
+// turn, so that a replica that is behind catches up also under load.
+const laterShare = 4 << 20
+
+// Bounds of what is written at once.
+const (
+	batchCountMax = 256
+	batchBytesMax = 1 << 20
+)
+
+// entry is a record that waits to be written. What it refers to does not change.
+type entry struct {
+	kind    recordKind
+	message vsr.Message // of a frame
+	head    []byte      // of all others, and what follows
+	body    []byte
+	size    int // in bytes, about
+}
+
+func frameEntry(m vsr.Message) entry {
+	e := entry{kind: recordFrame, message: m, size: recordHeadSize + vsr.EnvelopeSize + 64}
+	if m.Prepare != nil {
+		e.size += vsr.HeaderSize + len(m.Prepare.Body)
+	}
+	if m.Rest != nil {
+		e.size += len(m.Rest.Data) + len(m.Rest.Headers)*vsr.HeaderSize
+	}
+	return e
+}
+
+func dataEntry(kind recordKind, head, body []byte) entry {
+	return entry{kind: kind, head: head, body: body, size: recordHeadSize + len(head) + len(body)}
+}
+
+// queue is what waits on a lane. It takes nothing while there is no connection: what
+// would lie there is of the past when one comes.
+type queue struct {
+	mu      sync.Mutex
+	waiting [ranks][]entry
+	bytes   [ranks]int
+	passed  int // bytes of the first rank since the second had its turn
+	open    bool
+	wake    chan struct{} // a token says that something waits
+}
+
+func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
+
+// put queues an entry; false if there is no connection or no room.
+func (q *queue) put(e entry, r rank) bool {
+	q.mu.Lock()
+	n := len(q.waiting[r])
+	if !q.open || n > 0 && (n >= queueCountMax || q.bytes[r]+e.size > queueBytesMax) {
+		q.mu.Unlock()
+		return false
+	}
+	q.waiting[r] = append(q.waiting[r], e)
+	q.bytes[r] += e.size
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// take moves what is to be written next to the end of batch.
+func (q *queue) take(batch []entry) []entry {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting[rankNow]) == 0 || q.passed >= laterShare {
+		q.passed = 0
+		batch = q.move(batch, rankLater, 1)
+	}
+	before := q.bytes[rankNow]
+	batch = q.move(batch, rankNow, batchCountMax)
+	q.passed += before - q.bytes[rankNow]
+	return batch
+}
+
+func (q *queue) move(batch []entry, r rank, count int) []entry {
+	w, n, size := q.waiting[r], 0, 0
+	for n < len(w) && n < count && (n == 0 || size+w[n].size <= batchBytesMax) {
+		size += w[n].size
+		n++
+	}
+	batch = append(batch, w[:n]...)
+	rest := copy(w, w[n:])
+	clear(w[rest:])
+	q.waiting[r] = w[:rest]
+	q.bytes[r] -= size
+	return batch
+}
+
+// reopen empties the queue and takes entries from now on, or no more.
+func (q *queue) reopen(open bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open, q.waiting, q.bytes, q.passed = open, [ranks][]entry{}, [ranks]int{}, 0
+}
