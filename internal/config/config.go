@@ -11,6 +11,7 @@ type Config struct {
 	DisplayConfig   bool          // show the configuration at start
 	ShutdownTimeout time.Duration // how long a graceful stop may take before it is cut short
 	Fresh           bool          // remove the data directory before the start; a flag only, never a key
+	Replace         bool          // an empty data directory takes the place of one that is lost; a flag only, never a key
 	Root            Root
 	TCP             TCP
 	HTTP            Transport
@@ -203,6 +204,35 @@ type Cluster struct {
 	Name      string // goes into the identity of the data directory and cannot change
 	ReplicaID int    // the roster entry this process is
 	Nodes     []Node
+	Timing    ClusterTiming
+	Auth      ClusterAuth
+	TLS       ClusterTLS
+}
+
+// ClusterTiming is how long nodes wait for each other.
+type ClusterTiming struct {
+	HeartbeatTimeout     time.Duration // silence of a primary that starts an election
+	CommitBroadcast      time.Duration // between heartbeats of an idle primary
+	PrepareRetransmit    time.Duration
+	ViewChangeRetransmit time.Duration
+	ViewChangeStatus     time.Duration // of one election
+	Probe                time.Duration // between questions of a restarted node
+	ProbeAttempts        int
+	Repair               time.Duration // before another source is asked
+}
+
+// ClusterAuth is how nodes prove that they belong to the cluster.
+type ClusterAuth struct {
+	Enabled              bool
+	SharedSecret         string // at least 32 bytes
+	PreviousSharedSecret string // accepted beside it
+}
+
+// ClusterTLS secures the links between nodes.
+type ClusterTLS struct {
+	Enabled                   bool
+	SelfSigned                bool
+	CertFile, KeyFile, CAFile string
 }
 
 // TakeFreePorts has every listener take a free port of the loopback interface, for

@@ -19,6 +19,7 @@ type Flag struct {
 const (
 	flagConfig      = "config"
 	flagFresh       = "fresh"
+	flagReplace     = "replace"
 	flagDefaultRoot = "with-default-root-credentials"
 	flagReplica     = "replica-id"
 	flagSet         = "set"
@@ -29,6 +30,7 @@ func ServerFlags() []Flag {
 	return []Flag{
 		{Name: flagConfig, Usage: "configuration file; must exist (default " + DefaultPath + ", if there is one)"},
 		{Name: flagFresh, Short: "f", Switch: true, Usage: "remove the data directory before the start"},
+		{Name: flagReplace, Switch: true, Usage: "the disk of this replica is lost: begin with an empty one, which the other nodes fill"},
 		{Name: flagDefaultRoot, Switch: true, Usage: "make the first user " + defaultRoot + " with password " + defaultRoot + ", unless credentials are set; for development"},
 		{Name: flagReplica, Usage: "which entry of cluster.nodes this process is"},
 		{Name: flagSet, Many: true, Usage: "key=value: set any key, such as tcp.address=0.0.0.0:8090"},
@@ -59,6 +61,8 @@ func (l *loader) applyFlag(name, text string) {
 	case flagConfig: // choosePath has read it
 	case flagFresh:
 		l.setSwitch(&l.cfg.Fresh, name, text)
+	case flagReplace:
+		l.setSwitch(&l.cfg.Replace, name, text)
 	case flagDefaultRoot:
 		var wanted bool
 		l.setSwitch(&wanted, name, text)

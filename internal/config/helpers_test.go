@@ -140,9 +140,25 @@ var others = map[string]string{
 	"data_maintenance.messages.interval":        "10s",
 	"data_maintenance.messages.keep_unread":     "false",
 
-	"personal_access_token.max_tokens_per_user": "7",
-	"personal_access_token.cleaner.enabled":     "false",
-	"personal_access_token.cleaner.interval":    "5m",
+	"personal_access_token.max_tokens_per_user":      "7",
+	"personal_access_token.cleaner.enabled":          "false",
+	"personal_access_token.cleaner.interval":         "5m",
+	"cluster.heartbeat_timeout":                      "6s",
+	"cluster.commit_broadcast_interval":              "400ms",
+	"cluster.prepare_retransmit_interval":            "300ms",
+	"cluster.view_change_retransmit_interval":        "300ms",
+	"cluster.view_change_status_timeout":             "6s",
+	"cluster.request_start_view_retransmit_interval": "2s",
+	"cluster.view_probe_attempts_max":                "7",
+	"cluster.repair_retry_interval":                  "3s",
+	"cluster.auth.enabled":                           "true",
+	"cluster.auth.shared_secret":                     "0123456789abcdef0123456789abcdef",
+	"cluster.auth.previous_shared_secret":            "abcdef0123456789abcdef0123456789",
+	"cluster.tls.enabled":                            "true",
+	"cluster.tls.self_signed":                        "true",
+	"cluster.tls.cert_file":                          "cert.pem",
+	"cluster.tls.key_file":                           "key.pem",
+	"cluster.tls.ca_file":                            "ca.pem",
 }
 
 // activeKeys returns the rows that must be in others.

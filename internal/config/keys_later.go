@@ -6,16 +6,16 @@ package config
 
 // Parts, as they are named in errors and tables.
 const (
-	partTLS         = "TLS"
-	partHTTP        = "the HTTP interface"
-	partTelemetry   = "telemetry export"
-	partEncryption  = "encryption of stored messages"
-	partReplication = "replication"
-	partOwnLayout   = "a layout of the data directory that galgo does not use"
-	partOwnMemory   = "a memory pool that galgo does not use; see system.memory_budget"
-	partOwnShards   = "a scheduler that galgo does not use; see system.shards"
-	partOwnBuffers  = "buffers that galgo does not have: frames go through the connection's own"
-	partOwnBus      = "a message bus that galgo does not use"
+	partTLS        = "TLS"
+	partHTTP       = "the HTTP interface"
+	partTelemetry  = "telemetry export"
+	partEncryption = "encryption of stored messages"
+	partOwnLayout  = "a layout of the data directory that galgo does not use"
+	partOwnMemory  = "a memory pool that galgo does not use; see system.memory_budget"
+	partOwnShards  = "a scheduler that galgo does not use; see system.shards"
+	partOwnBuffers = "buffers that galgo does not have: frames go through the connection's own"
+	partOwnBus     = "a message bus that galgo does not use"
+	partOwnRepair  = "repair and links between nodes, whose bounds galgo has fixed"
 )
 
 var serviceKeys = []key{
@@ -81,41 +81,13 @@ var serviceKeys = []key{
 	{name: "system.sharding.shutdown_join_timeout", def: "30s", at: noDuration, class: idle, part: "a scheduler that galgo does not use; see shutdown_timeout"},
 	{name: "system.sharding.reconcile_periodic_interval", def: "1s", at: noDuration, class: idle, part: partOwnShards},
 
-	{name: "partition.evicted_ring_capacity", def: "4096", at: noInt, class: idle, part: partReplication},
-	{name: "partition.evicted_ring_bytes_max", def: "16 MiB", at: noSize, class: idle, part: partReplication},
-	{name: "partition.transfer_served_cache_bytes_max", def: "2176 MiB", at: noSize, class: idle, part: partReplication},
-	{name: "partition.transfer_artifact_bytes_max", def: "1088 MiB", at: noSize, class: idle, part: partReplication},
+	{name: "partition.evicted_ring_capacity", def: "4096", at: noInt, class: idle, part: partOwnRepair},
+	{name: "partition.evicted_ring_bytes_max", def: "16 MiB", at: noSize, class: idle, part: partOwnRepair},
+	{name: "partition.transfer_served_cache_bytes_max", def: "2176 MiB", at: noSize, class: idle, part: partOwnRepair},
+	{name: "partition.transfer_artifact_bytes_max", def: "1088 MiB", at: noSize, class: idle, part: partOwnRepair},
 	{name: "message_bus.max_batch", def: "256", at: noInt, class: idle, part: partOwnBus},
-	{name: "message_bus.peer_queue_capacity", def: "256", at: noInt, class: idle, part: partReplication},
-	{name: "message_bus.reconnect_period", def: "5s", at: noDuration, class: idle, part: partReplication},
-	{name: "message_bus.close_peer_timeout", def: "2s", at: noDuration, class: idle, part: partReplication},
-	{name: "message_bus.close_grace", def: "2s", at: noDuration, class: idle, part: partReplication},
-}
-
-var clusterKeys = []key{
-	{name: "cluster.enabled", def: "false", at: func(c *Config) any { return &c.Cluster.Enabled },
-		help: "be a member of the roster below instead of a node alone"},
-	{name: "cluster.name", def: "iggy-cluster", check: checkName, at: func(c *Config) any { return &c.Cluster.Name },
-		help: "name of the cluster; goes into the identity of the data directory and cannot change"},
-
-	{name: "cluster.heartbeat_timeout", def: "5s", at: noDuration, class: later, part: partReplication},
-	{name: "cluster.commit_broadcast_interval", def: "500ms", at: noDuration, class: later, part: partReplication},
-	{name: "cluster.prepare_retransmit_interval", def: "250ms", at: noDuration, class: later, part: partReplication},
-	{name: "cluster.view_change_retransmit_interval", def: "500ms", at: noDuration, class: later, part: partReplication},
-	{name: "cluster.view_change_status_timeout", def: "5s", at: noDuration, class: later, part: partReplication},
-	{name: "cluster.request_start_view_retransmit_interval", def: "1s", at: noDuration, class: later, part: partReplication},
-	{name: "cluster.view_probe_attempts_max", def: "5", at: noInt, class: later, part: partReplication},
-	{name: "cluster.repair_retry_interval", def: "1s", at: noDuration, class: later, part: partReplication},
-	{name: "cluster.repair_chunk_max", def: "128", at: noInt, class: later, part: partReplication},
-	{name: "cluster.superblock_wedged_fatal_timeout", def: "2m", at: noDuration, class: later, part: partReplication},
-	{name: "cluster.auth.enabled", def: "false", at: noBool, class: later, part: partReplication},
-	{name: "cluster.auth.shared_secret", def: "", at: noString, class: idle, part: partReplication, secret: true},
-	{name: "cluster.auth.previous_shared_secret", def: "", at: noString, class: idle, part: partReplication, secret: true},
-	{name: "cluster.tls.enabled", def: "false", at: noBool, class: later, part: partTLS},
-	{name: "cluster.tls.self_signed", def: "false", at: noBool, class: idle, part: partTLS},
-	{name: "cluster.tls.cert_file", def: "", at: noString, class: idle, part: partTLS},
-	{name: "cluster.tls.key_file", def: "", at: noString, class: idle, part: partTLS},
-	{name: "cluster.tls.ca_file", def: "", at: noString, class: idle, part: partTLS},
-	{name: "cluster.coordinator.skip_shard_zero_for_replicas", def: "true", at: noBool, class: idle, part: partOwnShards},
-	{name: "cluster.coordinator.skip_shard_zero_for_clients", def: "false", at: noBool, class: idle, part: partOwnShards},
+	{name: "message_bus.peer_queue_capacity", def: "256", at: noInt, class: idle, part: partOwnRepair},
+	{name: "message_bus.reconnect_period", def: "5s", at: noDuration, class: idle, part: partOwnRepair},
+	{name: "message_bus.close_peer_timeout", def: "2s", at: noDuration, class: idle, part: partOwnRepair},
+	{name: "message_bus.close_grace", def: "2s", at: noDuration, class: idle, part: partOwnRepair},
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -181,14 +182,25 @@ func (l *loader) checkReplica() {
 	switch source := l.sources.Of(name); {
 	case l.cfg.Cluster.Enabled && source.Layer == LayerDefault:
 		l.fail(ErrInvalid, name, "", "", "say which entry of cluster.nodes this process is, such as --replica-id 0")
-	case l.cfg.Cluster.Enabled && len(l.cfg.Cluster.Nodes) > 1:
-		l.fail(ErrUnavailable, "cluster.enabled", "true", l.whereOf("cluster.enabled"), "it belongs to "+partReplication+"; a roster of one node works")
+	case l.cfg.Replace && len(l.cfg.Cluster.Nodes) < 2:
+		l.fail(ErrInvalid, "--replace", "true", "", "there are no other nodes to fill an empty disk; restore a copy of the data directory instead")
 	}
 }
 
 // checkReach warns of an address that clients elsewhere cannot dial.
 func (l *loader) checkReach() {
-	if c := &l.cfg; !c.Cluster.Enabled && c.TCP.Enabled && c.TCP.AdvertisedAddress == "" && unspecified(c.TCP.Address) {
+	c := &l.cfg
+	if !c.Cluster.Enabled && c.TCP.Enabled && c.TCP.AdvertisedAddress == "" && unspecified(c.TCP.Address) {
 		l.warn("tcp.address ", c.TCP.Address, " takes clients on every interface, but they are told to dial 127.0.0.1; set tcp.advertised_address")
+	}
+	self, ok := c.Cluster.Self()
+	if !ok || isLoopback(self.IP) {
+		return
+	}
+	if isLoopback(hostOf(c.TCP.Address)) {
+		l.warn("tcp.address ", c.TCP.Address, " takes clients of this machine only, but they are told to dial ", self.HostFor(netip.Addr{}), "; set tcp.address, such as 0.0.0.0:8090")
+	}
+	if len(c.Cluster.Nodes) > 1 && !c.Cluster.Auth.Enabled {
+		l.warn("cluster.auth.enabled is false: whoever reaches ", self.PeerBind(), " may say it is a node of the cluster")
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -186,6 +187,18 @@ func (c Cluster) Self() (Node, bool) {
 		return Node{}, false
 	}
 	return c.Nodes[i], true
+}
+
+// PeerBind returns what this node binds for the others.
+func (n Node) PeerBind() string { return net.JoinHostPort(n.IP, strconv.Itoa(n.Ports.TCPReplica)) }
+
+// PeerAddress returns what the others dial.
+func (n Node) PeerAddress() string {
+	host := n.IP
+	if ip, err := netip.ParseAddr(n.IP); err == nil && ip.IsUnspecified() {
+		host = n.AdvertisedAddress
+	}
+	return net.JoinHostPort(host, strconv.Itoa(n.Ports.TCPReplica))
 }
 
 // HostFor returns the host that a client with this address is told.

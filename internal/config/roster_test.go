@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -55,13 +54,55 @@ func TestReplicaMustBeSaid(t *testing.T) {
 	mustLoad(t, LoadInput{Env: append(env, "GALGO_REPLICA_ID=0")})
 }
 
-func TestLargerRosterIsNotAvailableYet(t *testing.T) {
-	in := LoadInput{File: writeFile(t, CurrentTOML(rosterOf(3), Bound{}))}
-	p := onlyProblem(t, in)
-	if !errors.Is(p, ErrUnavailable) {
-		t.Errorf("got %v, want ErrUnavailable", p)
+func TestLargerRoster(t *testing.T) {
+	file := writeFile(t, CurrentTOML(rosterOf(3), Bound{}))
+	c, _ := mustLoad(t, LoadInput{File: file, Flags: map[string]string{"replace": "true"}})
+	if len(c.Cluster.Nodes) != 3 || !c.Replace {
+		t.Errorf("got %+v", c.Cluster)
 	}
-	wantText(t, p, "cluster.enabled", "replication")
+	wantText(t, onlyProblem(t, LoadInput{Flags: map[string]string{"replace": "true"}}), "--replace", "no other nodes")
+}
+
+func TestPeerAddresses(t *testing.T) {
+	n := Node{IP: "10.0.0.1", AdvertisedAddress: "a.example.com", Ports: Ports{TCPReplica: 9090}}
+	if n.PeerBind() != "10.0.0.1:9090" || n.PeerAddress() != "10.0.0.1:9090" {
+		t.Errorf("bound %s, dialed %s", n.PeerBind(), n.PeerAddress())
+	}
+	n.IP = "::"
+	if n.PeerBind() != "[::]:9090" || n.PeerAddress() != "a.example.com:9090" {
+		t.Errorf("bound %s, dialed %s", n.PeerBind(), n.PeerAddress())
+	}
+}
+
+func TestLinksBetweenNodes(t *testing.T) {
+	const secret = "0123456789abcdef0123456789abcdef"
+	for _, c := range []struct {
+		name   string
+		change func(*Cluster)
+		want   []string
+	}{
+		{"no secret", func(c *Cluster) { c.Auth.Enabled = true }, []string{"cluster.auth.shared_secret", "32 bytes"}},
+		{"a short one", func(c *Cluster) { c.Auth = ClusterAuth{true, secret[1:], ""} }, []string{"cluster.auth.shared_secret", "32 bytes"}},
+		{"a short one before", func(c *Cluster) { c.Auth = ClusterAuth{true, secret, secret[1:]} }, []string{"cluster.auth.previous_shared_secret"}},
+		{"TLS without a secret", func(c *Cluster) { c.TLS = ClusterTLS{Enabled: true, SelfSigned: true} }, []string{"cluster.tls.enabled", "cluster.auth.enabled"}},
+		{"TLS without a certificate", func(c *Cluster) { c.Auth = ClusterAuth{true, secret, ""}; c.TLS.Enabled = true }, []string{"cluster.tls.cert_file", "self_signed"}},
+		{"TLS without a key", func(c *Cluster) {
+			c.Auth = ClusterAuth{true, secret, ""}
+			c.TLS = ClusterTLS{Enabled: true, CertFile: "a"}
+		}, []string{"cluster.tls.key_file"}},
+		{"heartbeats too rare", func(c *Cluster) { c.Timing.CommitBroadcast = c.Timing.HeartbeatTimeout / 3 }, []string{"cluster.heartbeat_timeout", "commit_broadcast_interval"}},
+		{"elections too short", func(c *Cluster) { c.Timing.ViewChangeRetransmit = c.Timing.ViewChangeStatus / 3 }, []string{"cluster.view_change_status_timeout"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := rosterOf(3)
+			c.change(&cfg.Cluster)
+			err := cfg.Validate()
+			wantText(t, err, c.want...)
+			if err != nil && strings.Contains(err.Error(), secret[1:]) {
+				t.Errorf("the secret shows in %v", err)
+			}
+		})
+	}
 }
 
 func TestRosterValidation(t *testing.T) {

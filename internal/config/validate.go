@@ -200,6 +200,53 @@ func (v *validation) roster(c *Config) {
 		r.addresses(&nodes[i])
 		r.ports(c, &nodes[i])
 	}
+	v.timing(&c.Cluster.Timing)
+	v.links(&c.Cluster)
+}
+
+// timing wants what is repeated to be heard a few times before patience ends.
+func (v *validation) timing(t *ClusterTiming) {
+	const least = 4
+	if t.HeartbeatTimeout < least*t.CommitBroadcast {
+		v.add("cluster.heartbeat_timeout", t.HeartbeatTimeout.String(), "want at least 4 times cluster.commit_broadcast_interval, "+(least*t.CommitBroadcast).String())
+	}
+	if t.ViewChangeStatus < least*t.ViewChangeRetransmit {
+		v.add("cluster.view_change_status_timeout", t.ViewChangeStatus.String(), "want at least 4 times cluster.view_change_retransmit_interval, "+(least*t.ViewChangeRetransmit).String())
+	}
+}
+
+// secretMin is the least length of a shared secret in bytes.
+const secretMin = 32
+
+// links checks how nodes secure their connections.
+func (v *validation) links(c *Cluster) {
+	if n := len(c.Auth.SharedSecret); c.Auth.Enabled && n < secretMin {
+		v.add("cluster.auth.shared_secret", mask(c.Auth.SharedSecret), fmt.Sprintf("want at least %d bytes, such as openssl rand -hex 32 prints", secretMin))
+	}
+	if n := len(c.Auth.PreviousSharedSecret); n > 0 && n < secretMin {
+		v.add("cluster.auth.previous_shared_secret", hidden, fmt.Sprintf("want at least %d bytes", secretMin))
+	}
+	switch t := &c.TLS; {
+	case !t.Enabled:
+	case !c.Auth.Enabled:
+		v.add("cluster.tls.enabled", "true", "want cluster.auth.enabled, which proves who the other end is")
+	case !t.SelfSigned && t.CertFile == "":
+		v.add("cluster.tls.cert_file", "", "want a certificate, or cluster.tls.self_signed")
+	case !t.SelfSigned && t.KeyFile == "":
+		v.add("cluster.tls.key_file", "", "want the key of cluster.tls.cert_file")
+	}
+}
+
+func mask(secret string) string {
+	if secret == "" {
+		return ""
+	}
+	return hidden
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 type rosterCheck struct {

@@ -20,6 +20,8 @@
 package edge
 
 import (
+	"net/netip"
+
 	"galgo"
 	"galgo/internal/metadata"
 	"galgo/internal/partition"
@@ -63,8 +65,8 @@ type Backend interface {
 	// Offset reads a committed consumer offset.
 	Offset(group uint64, kind galgo.ConsumerKind, key uint32, done func(OffsetReply))
 
-	// Cluster is the roster as clients are told of it.
-	Cluster() wire.ClusterMetadata
+	// Cluster is the roster as a client with this address is told of it.
+	Cluster(client netip.Addr) wire.ClusterMetadata
 	// CommitOp is the commit point of the metadata group, for reply headers.
 	CommitOp() uint64
 	// Host describes the process and the machine for the stats command; counts

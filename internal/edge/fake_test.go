@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -167,7 +168,7 @@ func (n *fakeNode) Stats(group uint64) (partition.Figures, bool) {
 	return p.Stats().Figures(), true
 }
 
-func (n *fakeNode) Cluster() wire.ClusterMetadata {
+func (n *fakeNode) Cluster(netip.Addr) wire.ClusterMetadata {
 	return wire.ClusterMetadata{Name: "single-node", Nodes: []wire.ClusterNode{{
 		Name: "iggy-node", Address: "127.0.0.1", TCP: 8090, QUIC: 8080, HTTP: 3000, WebSocket: 8092,
 	}}}

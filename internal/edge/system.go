@@ -1,6 +1,8 @@
 package edge
 
 import (
+	"net/netip"
+
 	"galgo"
 	"galgo/internal/metadata"
 	"galgo/internal/wire"
@@ -31,7 +33,8 @@ func (a *reader) stats([]byte) galgo.Code {
 }
 
 func (a *reader) cluster([]byte) galgo.Code {
-	a.body = a.server.backend.Cluster().Append(nil)
+	client, _ := netip.ParseAddrPort(a.address) // the zero address is in no network
+	a.body = a.server.backend.Cluster(client.Addr()).Append(nil)
 	return galgo.CodeOK
 }
 

@@ -5,6 +5,7 @@
 package engine
 
 import (
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -52,8 +53,9 @@ type Engine struct {
 	patience   uint64 // µs that a partition may stay with a member that another is to have it from
 
 	replica uint8
-	durable bool // partition.durability: what a topic gets that does not say
-	roster  wire.ClusterMetadata
+	durable bool         // partition.durability: what a topic gets that does not say
+	leader  atomic.Int32 // of the metadata; -1 while none is known
+	cluster func(client netip.Addr) wire.ClusterMetadata
 	host    func() wire.Stats
 }
 
@@ -67,10 +69,10 @@ func (e *Engine) Drivers() []Driver {
 	return drivers
 }
 
-// Announce sets what clients are told of the cluster and of this process. It is
-// called before the edge serves.
-func (e *Engine) Announce(roster wire.ClusterMetadata, host func() wire.Stats) {
-	e.roster, e.host = roster, host
+// Announce sets what clients are told of the cluster, each by its address, and of this
+// process. It is called before the edge serves.
+func (e *Engine) Announce(cluster func(client netip.Addr) wire.ClusterMetadata, host func() wire.Stats) {
+	e.cluster, e.host = cluster, host
 }
 
 // shardOf says which data shard owns a group.
@@ -191,7 +193,7 @@ func (e *Engine) View() *metadata.View { return e.view.Load() }
 func (e *Engine) CommitOp() uint64 { return e.commit.Load() }
 
 // Cluster implements edge.Backend.
-func (e *Engine) Cluster() wire.ClusterMetadata { return e.roster }
+func (e *Engine) Cluster(client netip.Addr) wire.ClusterMetadata { return e.cluster(client) }
 
 // Host implements edge.Backend.
 func (e *Engine) Host() wire.Stats { return e.host() }
@@ -282,30 +284,48 @@ func (e *Engine) Poll(req edge.PollRequest, done func(edge.PollReply)) {
 
 func (e *Engine) poll(req edge.PollRequest, done func(edge.PollReply)) {
 	r := partition.PollRequest{Kind: req.Kind, Key: req.Key, Strategy: req.Strategy, Count: req.Count, Bytes: req.Bytes}
-	e.onData(req.Group, func(d *shard.Data) {
-		done(edge.PollReply{Code: d.Poll(vsr.GroupID(req.Group), r, req.Plan)})
-	}, func() { done(edge.PollReply{Code: galgo.CodeTransientNotAccepted}) })
+	refuse := func() { done(edge.PollReply{Code: galgo.CodeTransientNotAccepted}) }
+	e.read(req.Group, func(d *shard.Data) { done(edge.PollReply{Code: d.Poll(vsr.GroupID(req.Group), r, req.Plan)}) }, refuse)
 }
 
 // Offset implements edge.Backend.
 func (e *Engine) Offset(group uint64, kind galgo.ConsumerKind, key uint32, done func(edge.OffsetReply)) {
-	e.onData(group, func(d *shard.Data) {
+	e.read(group, func(d *shard.Data) {
 		stored, current, found, code := d.Offset(vsr.GroupID(group), kind, key)
 		done(edge.OffsetReply{Code: code, Found: found, Stored: stored, Current: current})
 	}, func() { done(edge.OffsetReply{Code: galgo.CodeTransientNotAccepted}) })
 }
 
+// read runs f on the loop of a group once what clients of this node were told of can be
+// read there.
+func (e *Engine) read(group uint64, f func(*shard.Data), refuse func()) {
+	e.onData(group, func(d *shard.Data) {
+		d.WhenReadable(vsr.GroupID(group), func(there bool) {
+			if there {
+				f(d)
+			} else {
+				refuse()
+			}
+		})
+	}, refuse)
+}
+
 // Deliver hands a message of another replica to the group that it is for, on the
 // loop that owns it. One that is for another replica is dropped.
-func (e *Engine) Deliver(m vsr.Message) {
+func (e *Engine) Deliver(m vsr.Message) { e.DeliverThen(m, func() {}) }
+
+// DeliverThen is Deliver for who bounds what is under way: done is called when the
+// message was dealt with.
+func (e *Engine) DeliverThen(m vsr.Message, done func()) {
 	if m.To != e.replica {
+		done()
 		return
 	}
 	if m.Group == vsr.MetadataGroup {
-		e.metaLoop.Post(func() { e.meta.Deliver(m) })
+		e.metaLoop.Post(func() { e.meta.Deliver(m); done() })
 		return
 	}
-	e.onData(uint64(m.Group), func(d *shard.Data) { d.Deliver(m) }, func() {})
+	e.onData(uint64(m.Group), func(d *shard.Data) { d.Deliver(m); done() }, func() {})
 }
 
 // LinkDown says that the connection to a replica broke: evidence against it.

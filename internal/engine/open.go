@@ -24,8 +24,8 @@ const walSpares = 2
 // due, and half as much again that came while it ran.
 func spares(c config.WAL) int { return int(c.Limit/c.FileSize)*3/2 + 2 }
 
-// clusterID names a cluster by its name: a directory belongs to it for ever.
-func clusterID(name string) (id [16]byte) {
+// ClusterID names a cluster by its name: a directory belongs to it for ever.
+func ClusterID(name string) (id [16]byte) {
 	sum := sha256.Sum256([]byte("galgo cluster " + name))
 	copy(id[:], sum[:])
 	return id
@@ -71,19 +71,14 @@ type Options struct {
 // when it returns: the loops it asked for are to be started.
 func Open(d disk.Disk, o Options) (*Engine, error) {
 	c := o.Config
-	cluster := clusterID(c.Cluster.Name)
+	cluster := ClusterID(c.Cluster.Name)
 	o.Replicas = max(o.Replicas, 1)
-	format := shard.FormatConfig{
-		Identity: superblock.Identity{Cluster: cluster, Replica: o.Replica, ReplicaCount: uint8(o.Replicas), CreatedAt: o.Clock.Now()},
-		Shards:   c.System.Shards, WALFileSize: int64(c.WAL.FileSize), Salt: o.Random(), Replace: o.Replace,
-	}
-	binary.LittleEndian.PutUint64(format.Identity.Node[:], o.Random())
-	binary.LittleEndian.PutUint64(format.Identity.Node[8:], o.Random())
-	if err := shard.Format(d, format); err != nil {
+	if err := Format(d, o); err != nil {
 		return nil, err
 	}
 	e := &Engine{replica: o.Replica, durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles),
 		deliveries: newDeliveries(), retention: retention{hold: c.DataMaintenance.Messages.Hold, batch: uint64(c.MessageBus.MaxMessageSize)}, patience: uint64(c.ConsumerGroup.RebalancingTimeout.Microseconds())}
+	e.leader.Store(-1)
 	if err := e.openMetadata(d, cluster, o); err != nil {
 		return nil, err
 	}
@@ -99,6 +94,19 @@ func Open(d disk.Disk, o Options) (*Engine, error) {
 	return e, nil
 }
 
+// Format makes an empty disk that of this replica, or checks that it is. Open does so
+// too; what is formatted and was never opened has promised nothing.
+func Format(d disk.Disk, o Options) error {
+	c := o.Config
+	format := shard.FormatConfig{
+		Identity: superblock.Identity{Cluster: ClusterID(c.Cluster.Name), Replica: o.Replica, ReplicaCount: uint8(max(o.Replicas, 1)), CreatedAt: o.Clock.Now()},
+		Shards:   c.System.Shards, WALFileSize: int64(c.WAL.FileSize), Salt: o.Random(), Replace: o.Replace,
+	}
+	binary.LittleEndian.PutUint64(format.Identity.Node[:], o.Random())
+	binary.LittleEndian.PutUint64(format.Identity.Node[8:], o.Random())
+	return shard.Format(d, format)
+}
+
 func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err error) {
 	c := o.Config
 	e.metaLoop = o.Loop()
@@ -107,7 +115,7 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(), SyncApart: o.SyncApart,
 		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
 		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
-		Publish:         e.publish, Changed: e.changed, Busy: e.busy, HandOvers: e.handOvers, Installed: e.installed, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
+		Publish:         e.publish, Changed: e.changed, Busy: e.busy, HandOvers: e.handOvers, Installed: e.installed, Leads: e.leads, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
 	})
 	if err == nil {
 		e.publish(e.meta.View(), e.meta.CommitMin())

@@ -165,12 +165,12 @@ func logRefusals() []refusal {
 			d.Put(strings.TrimSuffix(names[len(names)-1], ".wal")[:len("shards/0/wal/")]+fmt.Sprintf("%020d.wal", 9999), d.Bytes(names[len(names)-1]))
 		}, wal.ErrMissing, []string{"shards/0/wal", "9999"}},
 		{"operation of a newer version", func(t *testing.T, d *memdisk.Disk) {
-			log, _, err := wal.Open(d, "metadata/wal", wal.Options{FileSize: 64 << 10, Cluster: clusterID(worldConfig().Cluster.Name), Shard: ^uint32(0)})
+			log, _, err := wal.Open(d, "metadata/wal", wal.Options{FileSize: 64 << 10, Cluster: ClusterID(worldConfig().Cluster.Name), Shard: ^uint32(0)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			last, id := log.Last(vsr.MetadataGroup)
-			p := vsr.Prepare{Header: vsr.Header{Cluster: clusterID(worldConfig().Cluster.Name), Op: last + 1, Parent: id, Timestamp: 9_000_000, Operation: 127}}
+			p := vsr.Prepare{Header: vsr.Header{Cluster: ClusterID(worldConfig().Cluster.Name), Op: last + 1, Parent: id, Timestamp: 9_000_000, Operation: 127}}
 			p.Seal()
 			if err := log.Write([]wal.Record{{Kind: wal.KindPrepare, Header: &p.Header}}, true); err != nil {
 				t.Fatal(err)

@@ -190,16 +190,21 @@ func (n *Node) propose(ctx context.Context, req edge.MetadataRequest) error {
 	}
 }
 
-// announce tells clients and whoever started the node where it can be reached.
-func (n *Node) announce() {
+// roster is the cluster as a client with this address is told of it.
+func (n *Node) roster(bound config.Bound, client netip.Addr) wire.ClusterMetadata {
 	roster := wire.ClusterMetadata{Name: n.cfg.ClusterName()}
-	for _, m := range n.cfg.Roster(n.bound, netip.Addr{}) {
+	for _, m := range n.cfg.Roster(bound, client) {
 		roster.Nodes = append(roster.Nodes, wire.ClusterNode{
 			Name: m.Name, Address: m.Host, TCP: uint16(m.Ports.TCP), QUIC: uint16(m.Ports.QUIC),
 			HTTP: uint16(m.Ports.HTTP), WebSocket: uint16(m.Ports.WebSocket), Role: wire.RoleLeader, Status: wire.NodeHealthy,
 		})
 	}
-	n.engine.Announce(roster, newHost(n.version, n.owned).stats)
+	return roster
+}
+
+// announce tells clients and whoever started the node where it can be reached.
+func (n *Node) announce() {
+	n.engine.Announce(func(client netip.Addr) wire.ClusterMetadata { return n.roster(n.bound, client) }, newHost(n.version, n.owned).stats)
 	if n.owned != nil {
 		path := n.cfg.CurrentPath()
 		if err := config.WriteCurrent(path, config.CurrentTOML(n.cfg, n.bound)); err != nil {

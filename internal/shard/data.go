@@ -114,6 +114,9 @@ type dataGroup struct {
 	resident int64         // bytes, as last accounted
 	holds    *list.Element // its place in Data.holding
 
+	told    vsr.Op // see Told
+	readers readers
+
 	head   vsr.Header      // of the last applied op
 	synced groupCheckpoint // newest; goes into the next table
 	saved  groupCheckpoint // in the table that counts
@@ -439,6 +442,7 @@ func (d *Data) turn(g *dataGroup) {
 	}
 	d.installTaken(g)
 	g.settleDeletions(false)
+	g.readers.settle(g.group.core.CommitMin())
 	d.write(g)
 	d.account(g)
 }
@@ -546,6 +550,7 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 	g.group.abandon(galgo.CodeResourceNotFound)
 	g.settlePurges(true)
 	g.settleDeletions(true)
+	g.readers.settle(g.told)
 	d.release(g)
 	d.countUnsynced(g, false)
 	d.forget(g)
@@ -643,6 +648,7 @@ func (d *Data) Tick() {
 		if g.group.tick(); g.waits() {
 			d.activate(g)
 		}
+		g.readers.tick()
 	}
 }
 

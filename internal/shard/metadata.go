@@ -91,6 +91,9 @@ type MetadataConfig struct {
 	// Installed tells the node that the metadata was replaced by a later state,
 	// which came from a peer and is published: the groups have to be made to fit it.
 	Installed func()
+	// Leads is told after each turn who leads the group, as far as is known here; nil
+	// where nobody asks.
+	Leads func(primary uint8, known bool)
 	// Observe is told of each operation before it is applied, live and when the log is
 	// replayed; nil where nobody watches.
 	Observe func(*vsr.Prepare)
@@ -129,6 +132,7 @@ type Metadata struct {
 	taking    taking
 	later     later
 	handing   int // hand-overs under way
+	readers   readers
 }
 
 // unnamed is a promise that the log has and the superblock still lacks.
@@ -278,6 +282,10 @@ func (m *Metadata) Turn() {
 		}
 	}
 	m.install()
+	m.readers.settle(m.group.core.CommitMin())
+	if m.cfg.Leads != nil {
+		m.cfg.Leads(m.Primary())
+	}
 	m.maybeCheckpoint()
 	m.feed.flush()
 }
@@ -486,6 +494,7 @@ func (m *Metadata) Tick() {
 		return
 	}
 	m.later.tick()
+	m.readers.tick()
 	m.pause.tick()
 	m.namePromise()
 	m.settleOwed()

@@ -55,6 +55,8 @@ var table = map[string]row{
 		why: "both ends of a connection know where a frame begins and ends, and nothing of sessions; quic-go and coder/websocket stay behind it"},
 	"internal/edge": {internal: []string{".", "internal/wire", "internal/auth", "internal/metadata", "internal/partition", "internal/transport"}, external: []string{xxh3, xsync},
 		why: "sessions run over whatever carries frames, and reach the shards through an interface they declare; of the machines they know the immutable views and read plans, since reads do not pass a shard's loop"},
+	"internal/router": {internal: []string{".", "internal/wire", "internal/edge", "internal/peer", "internal/metadata", "internal/partition"},
+		why: "it stands between the edge and the engine, whose interface it declares, and asks peers"},
 	"internal/httpapi": {internal: []string{".", "internal/wire", "internal/auth", "internal/metadata", "internal/partition"},
 		why: "as the edge, in another language"},
 	"internal/shard": {internal: []string{".", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/metadata", "internal/partition"}, external: []string{xxh3},
@@ -80,7 +82,7 @@ var table = map[string]row{
 
 // below is everything a node is made of.
 var below = []string{".", "internal/auth", "internal/config", "internal/disk", "internal/edge", "internal/engine", "internal/httpapi", "internal/metadata",
-	"internal/partition", "internal/peer", "internal/shard", "internal/snapshot", "internal/superblock", "internal/telemetry",
+	"internal/partition", "internal/peer", "internal/router", "internal/shard", "internal/snapshot", "internal/superblock", "internal/telemetry",
 	"internal/transport", "internal/vsr", "internal/wal", "internal/wire"}
 
 // nodeUsers may import the node from their tests.

@@ -234,6 +234,29 @@ func TestHeartbeatTellsBackupsTheCommitPoint(t *testing.T) {
 	}
 }
 
+// A commit point that no prepare carries on is told soon, once, if the host wants that.
+func TestCommitPointIsToldSoon(t *testing.T) {
+	g := newGroup(3)
+	g.cores[0].timing.HeartbeatTicks, g.cores[0].timing.CommitTicks = 100, 2
+	propose(t, g.cores[0], "a")
+	for range 3 {
+		for i := range 3 {
+			g.perform(i, true, nil)
+		}
+	}
+	for tick, want := range []int{0, 1, 0, 0, 0} {
+		g.cores[0].Tick()
+		g.perform(0, true, nil)
+		if _, commits := g.perform(1, true, nil); len(commits) != want {
+			t.Fatalf("backup applied %v after tick %d, want %d ops", commits, tick, want)
+		}
+	}
+	propose(t, g.cores[0], "b")
+	if c := g.cores[0].clocks; c.told != 1 {
+		t.Errorf("told op %d, and the prepare carries 1", c.told)
+	}
+}
+
 // State is never ahead of the log on the same disk: a backup that hears of a commit
 // applies the op when it holds it, not before.
 func TestNothingIsAppliedBeforeThisDiskHoldsIt(t *testing.T) {

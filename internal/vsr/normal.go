@@ -51,7 +51,7 @@ func (c *Core) Propose(r Request) (Op, Identity, error) {
 	}
 	p.Seal()
 	c.append(p)
-	c.verified = p.Op
+	c.verified, c.clocks.told = p.Op, c.commitMax
 	c.broadcast(&Message{Kind: MessagePrepare, Op: p.Op, Identity: p.Identity, Prepare: p})
 	return p.Op, p.Identity, nil
 }

@@ -12,6 +12,9 @@ type Timing struct {
 	ProbeAttempts   int // unanswered ones before a restarted replica joins an election
 	RepairTicks     int // before another source is asked for what is missing
 	TransferRounds  int // of RepairTicks without progress before a transfer is given up
+	// CommitTicks: a commit point that no later prepare carries is told by a heartbeat so
+	// soon, for those who read from a backup. 0: with the next heartbeat.
+	CommitTicks int
 }
 
 // Defaults of Timing.
@@ -48,6 +51,8 @@ type clocks struct {
 	patience   int // limit of silent, with jitter
 	beat       uint64
 	heartbeat  int // since the last commit message
+	told       Op  // commit point in the last one, or in a prepare since
+	untold     int // since the commit point passed it
 	retransmit int // until the oldest unacknowledged prepare is repeated
 	backoff    int
 	commit     Op  // commit point when retransmit was set
@@ -118,11 +123,21 @@ func (c *Core) tickPrimary() {
 		c.election.suspecting = true
 	}
 	c.clocks.heartbeat++
-	if c.clocks.heartbeat >= c.timing.HeartbeatTicks && !c.election.suspecting {
+	if (c.clocks.heartbeat >= c.timing.HeartbeatTicks || c.owesCommit()) && !c.election.suspecting {
 		c.clocks.heartbeat = 0
 		c.sayHeartbeat()
 	}
 	c.tickRetransmit()
+}
+
+// owesCommit counts for how long the backups have not been told of the commit point.
+func (c *Core) owesCommit() bool {
+	if c.timing.CommitTicks <= 0 || c.commitMax <= c.clocks.told {
+		c.clocks.untold = 0
+		return false
+	}
+	c.clocks.untold++
+	return c.clocks.untold >= c.timing.CommitTicks
 }
 
 // hearsQuorum: enough replicas have spoken in this view since a tick to commit.
@@ -138,6 +153,7 @@ func (c *Core) hearsQuorum(since uint64) bool {
 
 func (c *Core) sayHeartbeat() {
 	c.clocks.beat++
+	c.clocks.told = c.commitMax
 	for i := range c.peers {
 		switch {
 		case uint8(i) == c.cfg.Replica:

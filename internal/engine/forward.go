@@ -1,0 +1,45 @@
+package engine
+
+import (
+	"galgo/internal/shard"
+	"galgo/internal/vsr"
+)
+
+// Leader tells which replica decides for a group, as far as this one knows; done runs on
+// the group's loop.
+func (e *Engine) Leader(group uint64, done func(replica uint8, known bool)) {
+	if vsr.GroupID(group) == vsr.MetadataGroup {
+		done(e.MetadataLeader())
+		return
+	}
+	e.onData(group, func(d *shard.Data) { done(d.Primary(vsr.GroupID(group))) }, func() { done(0, false) })
+}
+
+// MetadataLeader tells which replica leads the metadata group, from any goroutine.
+func (e *Engine) MetadataLeader() (replica uint8, known bool) {
+	l := e.leader.Load()
+	return uint8(l), l >= 0
+}
+
+// leads takes what the metadata group knows of its primary.
+func (e *Engine) leads(primary uint8, known bool) {
+	l := int32(-1)
+	if known {
+		l = int32(primary)
+	}
+	e.leader.Store(l)
+}
+
+// Reached runs done when this node has applied an op of the metadata, which another node
+// decided: with false if it takes too long.
+func (e *Engine) Reached(op uint64, done func(there bool)) {
+	if !e.metaLoop.Post(func() { e.meta.When(vsr.Op(op), done) }) {
+		done(false)
+	}
+}
+
+// Told says that a client of this node is about to be told of an op of a group: what is
+// read here afterwards has it.
+func (e *Engine) Told(group, op uint64) {
+	e.onData(group, func(d *shard.Data) { d.Told(vsr.GroupID(group), vsr.Op(op)) }, func() {})
+}

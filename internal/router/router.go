@@ -1,0 +1,260 @@
+// Package router takes the requests of clients to the node that decides them: any node
+// takes any request. What this node does not lead it asks of the one that does, and
+// answers its own client. It waits, for a bounded time, while nobody leads.
+//
+// A request that nobody has accepted is tried again. One that left and was not answered
+// is not: its outcome is open, which the client is told, and a client that repeats it is
+// recognised by the log.
+package router
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"galgo"
+	"galgo/internal/edge"
+	"galgo/internal/peer"
+	"galgo/internal/wire"
+)
+
+const (
+	// patience is how long a request is tried while nobody accepts it. It is longer than
+	// a change of the primary takes, and shorter than the edge waits.
+	patience = 10 * time.Second
+	// answerMax is how long an answer of another node may take; as long as the edge waits.
+	answerMax = 25 * time.Second
+	pauseMin  = 5 * time.Millisecond
+	pauseMax  = 100 * time.Millisecond
+)
+
+// Local is what the router needs of this node's engine.
+type Local interface {
+	edge.Backend
+	// Leader tells which replica decides for a group, as far as is known here.
+	Leader(group uint64, done func(replica uint8, known bool))
+	// Reached runs done when an op of the metadata is applied here, or after a while.
+	Reached(op uint64, done func(there bool))
+	// Told has reads of a group wait for an op that a client is told of.
+	Told(group, op uint64)
+}
+
+// Peers asks other nodes; see peer.Links.
+type Peers interface {
+	Ask(to, subject uint8, head, body []byte, done func(answer []byte, err error)) (cancel func())
+}
+
+// Router is the backend of the edge of a node among several.
+type Router struct {
+	Local
+	self    uint8
+	peers   Peers
+	stopped atomic.Bool
+}
+
+// New returns a router between the engine of a replica and its peers.
+func New(local Local, self uint8, peers Peers) *Router {
+	return &Router{Local: local, self: self, peers: peers}
+}
+
+// Stop has requests refused that would wait for somebody to accept them.
+func (r *Router) Stop() { r.stopped.Store(true) }
+
+// Metadata implements edge.Backend.
+func (r *Router) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply)) {
+	refusal := func(code galgo.Code) edge.MetadataReply {
+		return edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: req.Operation, Code: code}
+	}
+	t := &trip[edge.MetadataReply]{
+		router: r, subject: subjectMetadata, head: appendMetadata(nil, &req), body: req.Body,
+		here:    func(done func(edge.MetadataReply)) { r.Local.Metadata(req, done) },
+		decode:  decodeMetadataReply,
+		refused: func(v *edge.MetadataReply) bool { return refusedMetadata(v) },
+		refusal: refusal,
+		settle: func(v edge.MetadataReply) {
+			if v.Outcome == edge.OutcomeReply && v.Op > 0 {
+				r.Reached(v.Op, func(bool) { done(v) })
+			} else {
+				done(v)
+			}
+		},
+		done: done,
+	}
+	t.begin()
+}
+
+func refusedMetadata(v *edge.MetadataReply) bool {
+	return v.Outcome == edge.OutcomeResult && v.Code == galgo.CodeTransientNotAccepted
+}
+
+// Send implements edge.Backend.
+func (r *Router) Send(req edge.SendRequest, done func(edge.SendReply)) {
+	t := &trip[edge.SendReply]{
+		router: r, group: req.Group, subject: subjectSend, head: appendSend(nil, &req), body: req.Batch,
+		here:    func(done func(edge.SendReply)) { r.Local.Send(req, done) },
+		decode:  decodeSendReply,
+		refused: func(v *edge.SendReply) bool { return v.Code == galgo.CodeTransientNotAccepted },
+		refusal: func(code galgo.Code) edge.SendReply { return edge.SendReply{Code: code} },
+		settle: func(v edge.SendReply) {
+			r.told(req.Group, v.Code, v.Op)
+			done(v)
+		},
+		done: done,
+	}
+	t.begin()
+}
+
+// StoreOffset implements edge.Backend.
+func (r *Router) StoreOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
+	r.offset(req, subjectStoreOffset, r.Local.StoreOffset, done)
+}
+
+// DeleteOffset implements edge.Backend.
+func (r *Router) DeleteOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
+	r.offset(req, subjectDeleteOffset, r.Local.DeleteOffset, done)
+}
+
+func (r *Router) offset(req edge.OffsetRequest, subject uint8, here func(edge.OffsetRequest, func(edge.OffsetReply)), done func(edge.OffsetReply)) {
+	t := &trip[edge.OffsetReply]{
+		router: r, group: req.Group, subject: subject, head: appendOffset(nil, &req),
+		here:    func(done func(edge.OffsetReply)) { here(req, done) },
+		decode:  decodeOffsetReply,
+		refused: func(v *edge.OffsetReply) bool { return v.Code == galgo.CodeTransientNotAccepted },
+		refusal: func(code galgo.Code) edge.OffsetReply { return edge.OffsetReply{Code: code} },
+		settle: func(v edge.OffsetReply) {
+			r.told(req.Group, v.Code, v.Op)
+			done(v)
+		},
+		done: done,
+	}
+	t.begin()
+}
+
+func (r *Router) told(group uint64, code galgo.Code, op uint64) {
+	if code == galgo.CodeOK {
+		r.Told(group, op)
+	}
+}
+
+// Asked answers the question of a peer from what this node decides itself: a question
+// goes no further. An empty answer says that nothing was done.
+func (r *Router) Asked(subject uint8, question []byte, answer func([]byte)) {
+	switch subject {
+	case subjectMetadata:
+		if req, err := decodeMetadata(question); err == nil {
+			r.Local.Metadata(req, func(v edge.MetadataReply) { answer(appendMetadataReply(nil, &v)) })
+			return
+		}
+	case subjectSend:
+		if req, err := decodeSend(question); err == nil && wire.Batch(req.Batch).ValidateProduced() == nil {
+			r.Local.Send(req, func(v edge.SendReply) { answer(appendSendReply(nil, &v)) })
+			return
+		}
+	case subjectStoreOffset, subjectDeleteOffset:
+		if req, err := decodeOffset(question); err == nil {
+			here := r.Local.StoreOffset
+			if subject == subjectDeleteOffset {
+				here = r.Local.DeleteOffset
+			}
+			here(req, func(v edge.OffsetReply) { answer(appendOffsetReply(nil, &v)) })
+			return
+		}
+	}
+	answer(nil)
+}
+
+// trip is a request on its way to whoever decides it.
+type trip[T any] struct {
+	router *Router
+	group  uint64
+
+	here    func(done func(T)) // asks this node
+	subject uint8              // head and body: the question to another
+	head    []byte
+	body    []byte
+	decode  func([]byte) (T, error)
+	refused func(*T) bool // nobody has done anything
+	refusal func(galgo.Code) T
+	settle  func(T) // takes the answer of another node
+	done    func(T)
+
+	until time.Time // zero before the first pause
+	pause time.Duration
+}
+
+func (t *trip[T]) begin() { t.here(t.answeredHere) }
+
+func (t *trip[T]) answeredHere(v T) {
+	if !t.refused(&v) {
+		t.done(v)
+		return
+	}
+	t.router.Leader(t.group, func(leader uint8, known bool) {
+		switch {
+		case !known:
+			t.again()
+		case leader == t.router.self:
+			t.done(v) // it has too much to do, or will lead in a moment
+		default:
+			t.ask(leader)
+		}
+	})
+}
+
+// again tries once more after a pause, unless it took too long already.
+func (t *trip[T]) again() {
+	now := time.Now()
+	switch {
+	case t.until.IsZero():
+		t.until, t.pause = now.Add(patience), pauseMin
+	case now.After(t.until) || t.router.stopped.Load():
+		t.done(t.refusal(galgo.CodeTransientNotAccepted))
+		return
+	}
+	time.AfterFunc(t.pause/2+rand.N(t.pause), t.begin)
+	t.pause = min(2*t.pause, pauseMax)
+}
+
+// ask asks the node that leads. An answer that does not come in time is not waited for:
+// the outcome is open.
+func (t *trip[T]) ask(leader uint8) {
+	var over atomic.Bool
+	var cancel atomic.Pointer[func()]
+	timer := time.AfterFunc(answerMax, func() {
+		if !over.CompareAndSwap(false, true) {
+			return
+		}
+		if forget := cancel.Load(); forget != nil {
+			(*forget)()
+		}
+		t.done(t.refusal(galgo.CodeTransientNotCommitted))
+	})
+	forget := t.router.peers.Ask(leader, t.subject, t.head, t.body, func(answer []byte, err error) {
+		if over.CompareAndSwap(false, true) {
+			timer.Stop()
+			t.answered(answer, err)
+		}
+	})
+	cancel.Store(&forget)
+}
+
+func (t *trip[T]) answered(answer []byte, err error) {
+	if errors.Is(err, peer.ErrNotAsked) || err == nil && len(answer) == 0 {
+		t.again()
+		return
+	}
+	if err != nil {
+		t.done(t.refusal(galgo.CodeTransientNotCommitted))
+		return
+	}
+	v, err := t.decode(answer)
+	switch {
+	case err != nil:
+		t.done(t.refusal(galgo.CodeTransientNotCommitted))
+	case t.refused(&v):
+		t.again()
+	default:
+		t.settle(v)
+	}
+}
