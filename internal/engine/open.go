@@ -96,7 +96,13 @@ func Open(d disk.Disk, o Options) (*Engine, error) {
 
 // Format makes an empty disk that of this replica, or checks that it is. Open does so
 // too; what is formatted and was never opened has promised nothing.
-func Format(d disk.Disk, o Options) error {
+func Format(d disk.Disk, o Options) error { return shard.Format(d, o.format()) }
+
+// Untouched reports whether a disk, formatted or not, holds nothing that a replica has
+// done.
+func Untouched(d disk.Disk, o Options) (bool, error) { return shard.Untouched(d, o.format()) }
+
+func (o *Options) format() shard.FormatConfig {
 	c := o.Config
 	format := shard.FormatConfig{
 		Identity: superblock.Identity{Cluster: ClusterID(c.Cluster.Name), Replica: o.Replica, ReplicaCount: uint8(max(o.Replicas, 1)), CreatedAt: o.Clock.Now()},
@@ -104,7 +110,7 @@ func Format(d disk.Disk, o Options) error {
 	}
 	binary.LittleEndian.PutUint64(format.Identity.Node[:], o.Random())
 	binary.LittleEndian.PutUint64(format.Identity.Node[8:], o.Random())
-	return shard.Format(d, format)
+	return format
 }
 
 func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err error) {

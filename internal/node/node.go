@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -45,14 +46,17 @@ type Node struct {
 	version string
 	owned   *disk.OS // the directory, if the node opened it
 	engine  *engine.Engine
-	loops   []*loop // of the metadata, then of each data shard
+	backend edge.Backend // the engine, or what stands before it in a cluster
+	cluster *cluster     // nil for a node alone
+	loops   []*loop      // of the metadata, then of each data shard
 	edge    *edge.Server
 	addr    net.Addr     // of the first listener
 	bound   config.Bound // of all of them
 
 	files fileShares
 
-	fatal context.CancelCauseFunc
+	stopping atomic.Bool
+	fatal    context.CancelCauseFunc
 }
 
 // ErrFailed is the cause of a stop that the node decided itself: going on could
@@ -85,7 +89,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Opened != nil {
 		defer o.Opened()()
 	}
-	if err := n.recover(d); err != nil {
+	if err := n.recover(ctx, work, d); err != nil {
+		fatal(nil)
+		n.cluster.wait()
+		if ctx.Err() != nil { // it may have waited for the other nodes
+			return nil
+		}
 		n.log.Error("the node does not start", "err", err)
 		return err
 	}
@@ -135,6 +144,7 @@ func (n *Node) serve(ctx, work context.Context, ready func(*Node)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	defer context.AfterFunc(work, stop)()
+	defer context.AfterFunc(ctx, n.leave)()
 	if err := n.bootstrap(ctx); err != nil {
 		if ctx.Err() != nil { // it may have waited for room on the disk
 			return nil
@@ -184,6 +194,7 @@ func (n *Node) stop(work context.Context, fatal context.CancelCauseFunc, lanes, 
 	}
 	fatal(nil)
 	err := errors.Join(loops.Wait(), lanes.Wait())
+	n.cluster.wait()
 	if failed == nil {
 		failed = notCanceled(context.Cause(work))
 		err = errors.Join(err, n.engine.Close())

@@ -47,12 +47,12 @@ func emptyDirectory(dir string) error {
 }
 
 // recover brings the shards to where the data directory says they were.
-func (n *Node) recover(d disk.Disk) error {
-	if n.cfg.Cluster.Enabled && len(n.cfg.Cluster.Nodes) != 1 {
-		return errors.New("cluster.nodes: this version of galgo runs as a single node; leave one node in the roster, or set cluster.enabled to false")
+func (n *Node) recover(ctx, work context.Context, d disk.Disk) error {
+	if err := n.joins(d); err != nil {
+		return err
 	}
 	n.files = shareFiles(filesAllowed(), n.cfg.Limits.Connections)
-	e, err := engine.Open(d, engine.Options{
+	o := engine.Options{
 		Config: n.cfg, Clock: wallClock{}, Random: randomUint64, Tails: TailsBytes, Fail: n.fail, Note: n.note,
 		SegmentFiles: n.files.segments, UnsyncedGroups: n.files.unsynced,
 		Loop: func() engine.Loop {
@@ -60,12 +60,25 @@ func (n *Node) recover(d disk.Disk) error {
 			n.loops = append(n.loops, l)
 			return l
 		},
-	})
-	if err != nil {
-		return fmt.Errorf("data directory %s: %w", n.cfg.System.Path, err)
 	}
-	n.engine = e
+	if err := n.cluster.begin(ctx, work, o); err != nil {
+		return n.named(err)
+	}
+	n.cluster.options(&o)
+	e, err := engine.Open(d, o)
+	if err != nil {
+		return n.named(err)
+	}
+	n.engine, n.backend = e, e
+	if n.cluster != nil {
+		n.backend = n.cluster.connect(e)
+	}
 	return n.makeEdge()
+}
+
+// named says of which data directory an error is.
+func (n *Node) named(err error) error {
+	return fmt.Errorf("data directory %s: %w", n.cfg.System.Path, err)
 }
 
 func (n *Node) makeEdge() error {
@@ -83,7 +96,7 @@ func (n *Node) makeEdge() error {
 		InflightSends: l.RequestsPerConnection, InflightBytes: int64(l.BytesPerConnection),
 		HandshakeTimeout: n.cfg.MessageBus.HandshakeGrace, Diagnostics: n,
 		HeartbeatInterval: heartbeat(n.cfg.Heartbeat),
-	}, n.engine)
+	}, n.backend)
 	return nil
 }
 
@@ -102,18 +115,15 @@ const wellKnown = "iggy"
 // the replicated settings in line with the configuration at every start.
 func (n *Node) bootstrap(ctx context.Context) error {
 	settings := metadata.Settings{ClientsMax: uint32(n.cfg.Metadata.ClientsTableMax), TokensMax: uint32(n.cfg.Tokens.MaxPerUser)}
+	if n.cluster != nil {
+		return n.bootstrapTogether(ctx, settings)
+	}
 	view := n.engine.View()
-	switch {
-	case !view.Bootstrapped():
+	if !view.Bootstrapped() {
 		return n.makeRoot(ctx, settings)
-	case view.Settings() != settings:
-		body, err := metadata.Configure{Settings: settings}.Encode()
-		if err != nil {
-			return err
-		}
-		if err := n.internal(ctx, metadata.OperationConfigure, body); err != nil {
-			return err
-		}
+	}
+	if err := n.configure(ctx, settings); err != nil {
+		return err
 	}
 	return n.releaseMembers(ctx, view)
 }
@@ -131,6 +141,58 @@ func (n *Node) releaseMembers(ctx context.Context, view *metadata.View) error {
 		}
 	}
 	return nil
+}
+
+func (n *Node) configure(ctx context.Context, settings metadata.Settings) error {
+	if n.engine.View().Settings() == settings {
+		return nil
+	}
+	body, err := metadata.Configure{Settings: settings}.Encode()
+	if err != nil {
+		return err
+	}
+	return n.internal(ctx, metadata.OperationConfigure, body)
+}
+
+// bootstrapTogether waits until the cluster has its root user, which whoever leads makes.
+// The settings may wait: a node that comes back serves also where nobody leads.
+func (n *Node) bootstrapTogether(ctx context.Context, settings metadata.Settings) error {
+	again := time.NewTicker(bootstrapRetry)
+	defer again.Stop()
+	for !n.engine.View().Bootstrapped() {
+		if leader, known := n.engine.MetadataLeader(); known && leader == n.cluster.self {
+			if err := n.makeRoot(ctx, settings); err != nil && !retriable(err) {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again.C:
+		}
+	}
+	n.cluster.running.Go(func() {
+		for {
+			err := n.configure(ctx, settings)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			if !retriable(err) {
+				n.log.Error("the settings of the cluster are not brought in line with this configuration", "err", err)
+				return
+			}
+			time.Sleep(bootstrapRetry)
+		}
+	})
+	return nil
+}
+
+// bootstrapRetry is the pause before what another node has to decide is tried again.
+const bootstrapRetry = 20 * time.Millisecond
+
+func retriable(err error) bool {
+	code, ok := galgo.CodeOf(err)
+	return ok && code.Retriable()
 }
 
 func (n *Node) makeRoot(ctx context.Context, settings metadata.Settings) error {
@@ -178,7 +240,7 @@ func (n *Node) internal(ctx context.Context, op wire.Operation, body []byte) err
 
 func (n *Node) propose(ctx context.Context, req edge.MetadataRequest) error {
 	done := make(chan edge.MetadataReply, 1)
-	n.engine.Metadata(req, func(r edge.MetadataReply) { done <- r })
+	n.backend.Metadata(req, func(r edge.MetadataReply) { done <- r })
 	select {
 	case r := <-done:
 		if r.Outcome != edge.OutcomeReply {
@@ -188,18 +250,6 @@ func (n *Node) propose(ctx context.Context, req edge.MetadataRequest) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// roster is the cluster as a client with this address is told of it.
-func (n *Node) roster(bound config.Bound, client netip.Addr) wire.ClusterMetadata {
-	roster := wire.ClusterMetadata{Name: n.cfg.ClusterName()}
-	for _, m := range n.cfg.Roster(bound, client) {
-		roster.Nodes = append(roster.Nodes, wire.ClusterNode{
-			Name: m.Name, Address: m.Host, TCP: uint16(m.Ports.TCP), QUIC: uint16(m.Ports.QUIC),
-			HTTP: uint16(m.Ports.HTTP), WebSocket: uint16(m.Ports.WebSocket), Role: wire.RoleLeader, Status: wire.NodeHealthy,
-		})
-	}
-	return roster
 }
 
 // announce tells clients and whoever started the node where it can be reached.

@@ -201,13 +201,13 @@ func (k *link) latestLife() uint64 {
 	return k.life
 }
 
-// connected takes a connection in the place of the one before, and ends those of
-// earlier lives.
+// connected takes a connection in the place of the one before, and ends those of other
+// lives: nothing that they still hold is heard any more.
 func (k *link) connected(in *incoming, phase Phase) {
 	k.mu.Lock()
 	var old []*incoming
 	for lane, c := range k.in {
-		if c != nil && (Lane(lane) == in.lane || phase == Begun && c.life < in.life) {
+		if c != nil && (Lane(lane) == in.lane || c.life != in.life) {
 			old = append(old, c)
 			k.in[lane] = nil
 		}

@@ -124,6 +124,16 @@ func firstLog(d disk.Disk, cfg FormatConfig, shard uint32) error {
 	return log.Close()
 }
 
+// Untouched reports whether a directory holds nothing that a node has done: formatted or
+// not, its replica has promised nothing.
+func Untouched(d disk.Disk, cfg FormatConfig) (bool, error) {
+	err := checkVirgin(d, cfg)
+	if errors.Is(err, ErrFormatLost) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // checkVirgin refuses to format a directory that holds what a node has done.
 func checkVirgin(d disk.Disk, cfg FormatConfig) error {
 	lost := func(what string) error {
