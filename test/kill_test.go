@@ -208,7 +208,7 @@ func (l *load) verify(ctx context.Context, c *client.Client, stream, topic galgo
 			l.t.Fatalf("%q was acknowledged at offset %d, found %v at %d", payload, offset, ok, at)
 		}
 	}
-	l.t.Logf("%d kills; %v numbered messages exactly once, %d of %d raw ones acknowledged, %d in doubt", kills, l.numbers, len(l.acked), len(found), len(l.doubted))
+	l.t.Logf("%v numbered messages exactly once, %d of %d raw ones acknowledged, %d in doubt", l.numbers, len(l.acked), len(found), len(l.doubted))
 }
 
 // readAll polls a partition from its first offset to its end; offsets are dense.

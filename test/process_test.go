@@ -46,6 +46,7 @@ type server struct {
 	dir     string
 	address string
 	env     []string
+	args    []string // of the next start, behind "server"
 	cmd     *exec.Cmd
 	output  *bytes.Buffer
 	exited  <-chan error // closed when the process is gone
@@ -76,8 +77,15 @@ func freeAddress(t *testing.T) string {
 // start runs the server and waits until it answers.
 func (s *server) start() {
 	s.t.Helper()
+	s.launch()
+	s.await()
+}
+
+// launch runs the server.
+func (s *server) launch() {
+	s.t.Helper()
 	s.output = new(bytes.Buffer)
-	s.cmd = exec.Command(binary, "server")
+	s.cmd = exec.Command(binary, append([]string{"server"}, s.args...)...)
 	s.cmd.Env = s.environment()
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -87,6 +95,11 @@ func (s *server) start() {
 	exited := make(chan error, 1)
 	s.exited = exited
 	go func(cmd *exec.Cmd) { exited <- cmd.Wait(); close(exited) }(s.cmd)
+}
+
+// await waits until the server answers.
+func (s *server) await() {
+	s.t.Helper()
 	for {
 		conn, err := net.Dial("tcp", s.address)
 		if err == nil {
@@ -94,7 +107,7 @@ func (s *server) start() {
 			return
 		}
 		select {
-		case err := <-exited:
+		case err := <-s.exited:
 			s.t.Fatalf("server ended at start: %v\n%s", err, s.output)
 		case <-time.After(5 * time.Millisecond):
 		}

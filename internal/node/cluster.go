@@ -46,12 +46,11 @@ type cluster struct {
 	engine atomic.Pointer[engine.Engine]
 	router atomic.Pointer[router.Router]
 
-	mu     sync.Mutex
-	phases []peer.Phase
-	heard  []bool // on a connection that is there
-	known  uint64 // the latest life of this replica that another knows of
-	life   uint64 // 0 before it takes part
-	news   chan struct{}
+	mu    sync.Mutex
+	there []bool // told in the log
+	known uint64 // the latest life of this replica that another knows of
+	life  uint64 // 0 before it takes part
+	news  chan struct{}
 }
 
 // joins makes the node one of several, if the roster has several.
@@ -61,8 +60,7 @@ func (n *Node) joins(d disk.Disk) error {
 		return nil
 	}
 	n.cluster = &cluster{
-		node: n, disk: d, self: uint8(c.ReplicaID), replicas: len(c.Nodes),
-		phases: make([]peer.Phase, len(c.Nodes)), heard: make([]bool, len(c.Nodes)), news: make(chan struct{}, 1),
+		node: n, disk: d, self: uint8(c.ReplicaID), replicas: len(c.Nodes), there: make([]bool, len(c.Nodes)), news: make(chan struct{}, 1),
 	}
 	return n.cluster.makeLinks()
 }
@@ -118,68 +116,92 @@ func (c *cluster) begin(ctx, work context.Context, o engine.Options) error {
 		return nil
 	}
 	o.Replica, o.Replicas = c.self, c.replicas
-	phase, number, err := c.past(o)
+	phase, number, last, err := c.past(o)
 	if err != nil {
 		return err
 	}
+	if phase == peer.Begun {
+		err = c.takePart(number, last)
+	} else {
+		c.links.SetState(number, last, phase)
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.listen(work); err != nil || phase == peer.Begun {
+		return err
+	}
+	if err := c.settle(ctx, phase, number, o); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	number = max(number, c.known+1)
+	c.mu.Unlock()
+	return c.takePart(number, number-1)
+}
+
+func (c *cluster) listen(work context.Context) error {
 	self, _ := c.node.cfg.Cluster.Self()
 	listener, err := net.Listen("tcp", self.PeerBind())
 	if err != nil {
-		return fmt.Errorf("cluster.nodes.%d: ip, ports.tcp_replica: %w; is another server running?", c.self, err)
+		return fmt.Errorf("cluster.nodes: ip and ports.tcp_replica of %s: %w; is another server running?", self.Name, err)
 	}
-	c.links.SetState(number, phase)
 	c.running.Go(func() {
 		if err := c.links.Run(work, listener); err != nil {
 			c.node.fail(err)
 		}
 	})
-	if phase, err = c.settle(ctx, phase, number, o); err != nil {
-		return err
-	}
-	return c.takePart(number)
+	return nil
 }
 
 // past finds out from the disk how far this replica has come, and numbers its new life.
-func (c *cluster) past(o engine.Options) (phase peer.Phase, number uint64, err error) {
+func (c *cluster) past(o engine.Options) (phase peer.Phase, number, last uint64, err error) {
 	_, err = superblock.ReadIdentity(c.disk)
 	formatted := err == nil
 	if err != nil && !errors.Is(err, superblock.ErrIdentityAbsent) {
-		return 0, 0, err
-	}
-	last, lived, err := superblock.ReadLife(c.disk)
-	if err != nil {
-		return 0, 0, err
-	}
-	number = max(o.Clock.Now(), last.Number+1)
-	if lived && formatted {
-		return peer.Begun, number, nil
-	}
-	untouched, err := engine.Untouched(c.disk, o)
-	if err != nil {
-		return 0, 0, err
-	}
-	if lived || !untouched && formatted {
-		return 0, 0, fmt.Errorf("%w; restore it from a copy of this directory, or replace the disk of this replica", ErrLifeLost)
+		return 0, 0, 0, err
 	}
 	if formatted {
-		return peer.Formed, number, engine.Format(c.disk, o) // which checks whose it is
+		if err := engine.Format(c.disk, o); err != nil { // which checks whose it is
+			return 0, 0, 0, err
+		}
 	}
-	return peer.Empty, number, nil
+	l, lived, err := superblock.ReadLife(c.disk)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if l.Past {
+		return 0, 0, 0, peer.ErrPast
+	}
+	number = max(o.Clock.Now(), l.Number+1)
+	if lived && formatted {
+		return peer.Begun, number, l.Number, nil
+	}
+	untouched, err := engine.Untouched(c.disk, o)
+	switch {
+	case err != nil:
+		return 0, 0, 0, err
+	case lived || !untouched && formatted:
+		return 0, 0, 0, fmt.Errorf("%w; restore it from a copy of this directory, or replace the disk of this replica", ErrLifeLost)
+	case formatted:
+		return peer.Formed, number, 0, nil
+	}
+	return peer.Empty, number, 0, nil
 }
 
 // settle waits until this node may take part. What is decided here follows from what the
 // others say of themselves in this life of the process.
-func (c *cluster) settle(ctx context.Context, phase peer.Phase, number uint64, o engine.Options) (peer.Phase, error) {
+func (c *cluster) settle(ctx context.Context, phase peer.Phase, number uint64, o engine.Options) error {
 	remind := time.NewTicker(10 * time.Second)
 	defer remind.Stop()
 	for {
 		next, err := c.step(phase, o)
 		if err != nil || next == peer.Begun {
-			return next, err
+			return err
 		}
 		if next != phase {
 			phase = next
-			c.links.SetState(number, phase)
+			c.links.SetState(number, 0, phase)
 			continue
 		}
 		select {
@@ -187,7 +209,7 @@ func (c *cluster) settle(ctx context.Context, phase peer.Phase, number uint64, o
 		case <-remind.C:
 			c.node.log.Info("waiting for the other nodes", "this node is", phase.String(), "for", c.missing())
 		case <-ctx.Done():
-			return phase, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -196,7 +218,6 @@ func (c *cluster) settle(ctx context.Context, phase peer.Phase, number uint64, o
 func (c *cluster) step(phase peer.Phase, o engine.Options) (peer.Phase, error) {
 	all, begun, formed := c.others()
 	switch {
-	case phase == peer.Begun:
 	case phase == peer.Formed && formed:
 		return peer.Begun, nil
 	case phase == peer.Formed:
@@ -214,19 +235,18 @@ func (c *cluster) step(phase peer.Phase, o engine.Options) (peer.Phase, error) {
 	return phase, nil
 }
 
-// others sums up what was heard: whether of all, the name of one that has begun, and
-// whether all have formatted their disks.
+// others sums up what the others say: whether all are there, the name of one that has
+// begun, and whether all have formatted their disks.
 func (c *cluster) others() (all bool, begun string, formed bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	all, formed = true, true
-	for i := range c.heard {
+	for i := range c.replicas {
 		if i == int(c.self) {
 			continue
 		}
-		all = all && c.heard[i]
-		formed = formed && c.heard[i] && c.phases[i] >= peer.Formed
-		if c.heard[i] && c.phases[i] == peer.Begun {
+		s := c.links.Status(uint8(i))
+		all = all && s.Connected
+		formed = formed && s.Connected && s.Phase >= peer.Formed
+		if s.Connected && s.Phase == peer.Begun {
 			begun = c.name(i)
 		}
 	}
@@ -235,10 +255,8 @@ func (c *cluster) others() (all bool, begun string, formed bool) {
 
 // missing names the nodes that are waited for.
 func (c *cluster) missing() (names []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range c.heard {
-		if i != int(c.self) && (!c.heard[i] || c.phases[i] == peer.Empty) {
+	for i := range c.replicas {
+		if s := c.links.Status(uint8(i)); i != int(c.self) && (!s.Connected || s.Phase == peer.Empty) {
 			names = append(names, c.name(i))
 		}
 	}
@@ -254,17 +272,15 @@ func (c *cluster) name(replica int) string {
 	return ""
 }
 
-// takePart makes the number of this life durable, above all that is known, and tells the
-// others.
-func (c *cluster) takePart(number uint64) error {
-	c.mu.Lock()
-	number = max(number, c.known+1)
-	c.life = number
-	c.mu.Unlock()
+// takePart makes the number of this life durable, then tells the others.
+func (c *cluster) takePart(number, last uint64) error {
 	if err := superblock.WriteLife(c.disk, superblock.Life{Number: number}); err != nil {
 		return err
 	}
-	c.links.SetState(number, peer.Begun)
+	c.mu.Lock()
+	c.life = number
+	c.mu.Unlock()
+	c.links.SetState(number, last, peer.Begun)
 	return nil
 }
 
@@ -310,24 +326,16 @@ func (c *cluster) Asked(_, subject uint8, question []byte, answer func([]byte)) 
 }
 
 // Heard implements peer.Handler.
-func (c *cluster) Heard(replica uint8, phase peer.Phase) {
-	c.mu.Lock()
-	first := !c.heard[replica]
-	c.heard[replica], c.phases[replica] = true, phase
-	c.mu.Unlock()
-	if first {
-		c.node.log.Info("a node is there", "node", c.name(int(replica)), "it is", phase.String())
+func (c *cluster) Heard(replica uint8) {
+	if s := c.links.Status(replica); c.changed(replica, s.Connected) && s.Connected {
+		c.node.log.Info("a node is there", "node", c.name(int(replica)), "it is", s.Phase.String())
 	}
 	c.nudge()
 }
 
 // LinkDown implements peer.Handler.
 func (c *cluster) LinkDown(replica uint8) {
-	c.mu.Lock()
-	lost := c.heard[replica]
-	c.heard[replica] = false
-	c.mu.Unlock()
-	if lost {
+	if connected := c.links.Status(replica).Connected; c.changed(replica, connected) && !connected {
 		c.node.log.Warn("a node is gone, or cannot be reached", "node", c.name(int(replica)))
 	}
 	if e := c.engine.Load(); e != nil {
@@ -336,18 +344,30 @@ func (c *cluster) LinkDown(replica uint8) {
 	c.nudge()
 }
 
+// changed reports whether it is news that a node is there, or is not.
+func (c *cluster) changed(replica uint8, there bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	news := c.there[replica] != there
+	c.there[replica] = there
+	return news
+}
+
 // Outlived implements peer.Handler. A life that has begun cannot be numbered anew: it
-// ends, and the next one is above what is known.
-func (c *cluster) Outlived(life uint64) {
+// ends, and the next one is above what is known; but not on a disk of the past.
+func (c *cluster) Outlived(life uint64, cause error) {
 	c.mu.Lock()
 	c.known = max(c.known, life)
 	own := c.life
 	c.mu.Unlock()
-	if own == 0 || life <= own {
-		return
+	switch {
+	case own == 0:
+	case errors.Is(cause, peer.ErrPast):
+		c.node.fail(errors.Join(cause, superblock.WriteLife(c.disk, superblock.Life{Number: own, Past: true})))
+	case life > own:
+		err := fmt.Errorf("%w: %d, this one is %d; make sure that it does not run twice, and that the clock of this machine is right; then start it again", ErrOutlived, life, own)
+		c.node.fail(errors.Join(err, superblock.WriteLife(c.disk, superblock.Life{Number: life})))
 	}
-	err := fmt.Errorf("%w: %d, this one is %d; make sure that it does not run twice, and that the clock of this machine is right; then start it again", ErrOutlived, life, own)
-	c.node.fail(errors.Join(err, superblock.WriteLife(c.disk, superblock.Life{Number: life})))
 }
 
 func (c *cluster) nudge() {

@@ -113,7 +113,7 @@ func (l *Links) identify(ctx context.Context, conn net.Conn) (net.Conn, hello, e
 func (l *Links) refused(conn net.Conn, h *hello, err error) {
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 	l.mu.Lock()
-	key := host + " " + err.Error()
+	key := host + " " + reason(err)
 	again := l.complaints[key]
 	if len(l.complaints) >= complaintsMax {
 		clear(l.complaints)
@@ -124,6 +124,16 @@ func (l *Links) refused(conn net.Conn, h *hello, err error) {
 		return
 	}
 	l.log.Warn("a connection between nodes is refused", "from", conn.RemoteAddr().String(), "says it is", h.name, "of cluster", h.clusterName, "replica", h.from, "err", err)
+}
+
+// reason names the kind of an error: its text may hold anything that a stranger sends.
+func reason(err error) string {
+	for _, kind := range []error{ErrHandshake, ErrVersion, ErrProof, ErrNoProof, ErrCluster, ErrRoster, ErrReplica, ErrLife, ErrPast} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	return ""
 }
 
 // incoming is a connection that a peer has dialed. One goroutine reads it.
@@ -209,7 +219,7 @@ func (in *incoming) take(kind recordKind, body []byte) error {
 	case recordAnswer:
 		l.calls.answered(in.link.id, binary.LittleEndian.Uint64(body), body[answerHeadSize:])
 	case recordState:
-		in.link.heard(binary.LittleEndian.Uint64(body), Phase(body[8]))
+		in.link.heard(in, binary.LittleEndian.Uint64(body), Phase(body[8]))
 	}
 	done()
 	return nil

@@ -112,8 +112,8 @@ func (o *outgoing) connect(ctx context.Context) (net.Conn, error) {
 		conn = t
 	}
 	life, err := l.greet(conn, o.link.id, o.lane)
-	if own, _ := l.state(); life > own {
-		l.handler.Outlived(life)
+	if own, _ := l.state(); life > own || errors.Is(err, ErrPast) {
+		l.handler.Outlived(life, err)
 	}
 	if err != nil {
 		conn.Close()

@@ -14,7 +14,7 @@ func frameOf(to uint8) vsr.Message { return vsr.Message{Kind: vsr.MessageSuspect
 
 func exampleHello() hello {
 	h := hello{
-		versionMin: 1, versionMax: 2, lane: Bulk, from: 1, to: 2, proves: true, life: 0x0102030405060708, phase: Begun, clusterName: "prod", name: "b",
+		versionMin: 1, versionMax: 2, lane: Bulk, from: 1, to: 2, proves: true, life: 0x0102030405060708, last: 0x1112131415161718, phase: Begun, clusterName: "prod", name: "b",
 	}
 	copy(h.cluster[:], "cluster--cluster")
 	copy(h.roster[:], "roster----roster")
@@ -36,7 +36,7 @@ func TestGoldenBytes(t *testing.T) {
 		want string
 	}{
 		"hello": {h.append(nil), "47414c474f4c4e4b" + "0100" + "0200" + "01" + "01" + "02" + "01" + "636c75737465722d2d636c7573746572" + "726f737465722d2d2d2d726f73746572" +
-			"0807060504030201" + "02" + "04" + "01" + "0000000000" + strings.Repeat("6e", 32) + "70726f64" + "62"},
+			"0807060504030201" + "02" + "04" + "01" + "0000000000" + "1817161514131211" + strings.Repeat("6e", 32) + "70726f64" + "62"},
 		"challenge": {c.append(nil), "47414c474f4c4e4b" + "0100" + "0100" + "0300" + "01" + "00" + strings.Repeat("6d", 32)},
 		"verdict":   {verdict{status: statusLife, life: 258}.append(nil), "04" + "00000000000000" + "0201000000000000"},
 		"call":      {append(callBytes, body...), "11000000" + "02" + "000000" + "77801069bd9fa867" + "010000000000000007" + "7175657374696f6e"},

@@ -31,7 +31,9 @@ func (l *Links) introduce(to uint8, lane Lane) hello {
 		versionMin: VersionMin, versionMax: VersionMax, lane: lane, from: l.o.Self, to: to, proves: l.keys.prove(),
 		cluster: l.o.Cluster, roster: l.roster, clusterName: l.o.ClusterName, name: l.o.Nodes[l.o.Self].Name,
 	}
-	h.life, h.phase = l.state()
+	l.mu.Lock()
+	h.life, h.last, h.phase = l.life, l.last, l.phase
+	l.mu.Unlock()
 	rand.Read(h.nonce[:]) // never fails: the runtime ends the process instead
 	return h
 }
@@ -176,8 +178,12 @@ func (l *Links) verdictOn(h *hello) verdict {
 		return verdict{status: statusReplica}
 	}
 	v := verdict{life: l.peers[h.from].latestLife()}
-	if h.phase == Begun && h.life < v.life {
+	switch {
+	case h.phase != Begun || h.life == v.life:
+	case h.life < v.life:
 		v.status = statusLife
+	case h.last < v.life:
+		v.status = statusPast
 	}
 	return v
 }

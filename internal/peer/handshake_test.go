@@ -99,7 +99,6 @@ func TestHandshake(t *testing.T) {
 		{"more nodes", nil, func(o *Options) { o.Nodes = append(o.Nodes, Node{"n2", ""}) }, ErrRoster, ErrRoster},
 		{"another address", nil, func(o *Options) { o.Nodes[0].Address = "x:1" }, nil, nil},
 		{"the wrong node", nil, func(o *Options) { o.Self = 0 }, ErrReplica, ErrReplica},
-		{"an early phase", func(o *Options) { o.Phase, o.Life = Empty, 1 }, nil, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dialer, acceptor := options(0, "a:1", "b:1"), options(1, "a:1", "b:1")
@@ -124,18 +123,23 @@ func TestHandshake(t *testing.T) {
 // part is refused.
 func TestLives(t *testing.T) {
 	for _, c := range []struct {
-		own   uint64
-		phase Phase
-		err   error
-	}{{100, Begun, ErrLife}, {100, Formed, nil}, {100, Empty, nil}, {500, Begun, nil}, {501, Begun, nil}} {
-		o := options(0, "a:1", "b:1")
-		o.Life, o.Phase = c.own, c.phase
-		a, b := mustNew(t, o), mustNew(t, options(1, "a:1", "b:1"))
-		b.peers[0].heard(500, Begun)
-		b.peers[0].heard(900, Formed) // has taken part in nothing
+		own, last uint64
+		phase     Phase
+		err       error
+	}{
+		{100, 99, Begun, ErrLife}, {100, 0, Formed, nil}, {100, 0, Empty, nil}, {500, 400, Begun, nil}, {501, 500, Begun, nil},
+		{502, 501, Begun, nil}, {501, 499, Begun, ErrPast}, {501, 0, Formed, nil}, {501, 0, Empty, nil},
+	} {
+		a, b := mustNew(t, options(0, "a:1", "b:1")), mustNew(t, options(1, "a:1", "b:1"))
+		a.SetState(c.own, c.last, c.phase)
+		in := &incoming{link: b.peers[0], life: 500}
+		in.link.connected(in, Begun)
+		in.link.heard(in, 900, Formed)                  // has taken part in nothing
+		in.link.heard(&incoming{life: 950}, 950, Begun) // over a connection that was replaced
+		in.link.heard(in, lifeMax+1, Begun)             // there would be no later one
 		life, dialed, accepted := shakeOver(t, a, b, Control, nil)
 		if life != 500 || !errors.Is(dialed, c.err) || !errors.Is(accepted, c.err) {
-			t.Errorf("life %d, %v: told %d, %v and %v; want 500, %v", c.own, c.phase, life, dialed, accepted, c.err)
+			t.Errorf("life %d after %d, %v: told %d, %v and %v; want 500, %v", c.own, c.last, c.phase, life, dialed, accepted, c.err)
 		}
 	}
 }

@@ -52,9 +52,9 @@ const (
 	nonceSize     = 32
 	macSize       = sha256.Size
 	nameMax       = 255
-	helloSize     = 96 // and the names
-	challengeSize = 48 // what its proof covers
-	verdictSize   = 16 // as above
+	helloSize     = 104 // and the names
+	challengeSize = 48  // what its proof covers
+	verdictSize   = 16  // as above
 )
 
 const flagProves = 1 // the sender proves that it knows the secret, and wants it proven
@@ -76,15 +76,16 @@ const flagProves = 1 // the sender proves that it knows the secret, and wants it
 //	 57     1  length of the name of the cluster
 //	 58     1  length of the name of the sender
 //	 59     5  reserved     zero
-//	 64    32  nonce
-//	 96     n  the names
+//	 64     8  last         life that the sender's disk knew of before this one
+//	 72    32  nonce
+//	104     n  the names
 type hello struct {
 	versionMin, versionMax uint16
 	lane                   Lane
 	from, to               uint8
 	proves                 bool
 	cluster, roster        [16]byte
-	life                   uint64
+	life, last             uint64
 	phase                  Phase
 	clusterName, name      string
 	nonce                  [nonceSize]byte
@@ -128,8 +129,13 @@ const (
 	statusRoster
 	statusReplica
 	statusLife
+	statusPast
 	statuses
 )
+
+// lifeMax bounds the numbers of lives, so that there is always a later one. Times in µs
+// do not come near it.
+const lifeMax = 1 << 62
 
 // Errors of the handshake.
 var (
@@ -141,10 +147,11 @@ var (
 	ErrRoster    = errors.New("peer: the other node has another roster; name and replica_id of all nodes must be the same on all")
 	ErrReplica   = errors.New("peer: the other node is not the replica that the roster has at its address")
 	ErrLife      = errors.New("peer: the other node knows a later life of this one; is the replica running twice?")
+	ErrPast      = errors.New("peer: the disk of this node is of the past: it does not know a life that the other node has heard; a copy that was put back may have forgotten promises, so empty the data directory and start with --replace")
 )
 
 var statusErrors = [...]error{
-	statusWelcome: nil, statusCluster: ErrCluster, statusRoster: ErrRoster, statusReplica: ErrReplica, statusLife: ErrLife,
+	statusWelcome: nil, statusCluster: ErrCluster, statusRoster: ErrRoster, statusReplica: ErrReplica, statusLife: ErrLife, statusPast: ErrPast,
 }
 
 func (s status) err() error {
@@ -164,6 +171,7 @@ func (h *hello) append(b []byte) []byte {
 	b = append(b, h.roster[:]...)
 	b = le.AppendUint64(b, h.life)
 	b = append(b, byte(h.phase), byte(len(h.clusterName)), byte(len(h.name)), 0, 0, 0, 0, 0)
+	b = le.AppendUint64(b, h.last)
 	b = append(b, h.nonce[:]...)
 	b = append(b, h.clusterName...)
 	return append(b, h.name...)
@@ -197,11 +205,11 @@ func decodeHello(b []byte) (hello, error) {
 	le := binary.LittleEndian
 	h := hello{
 		versionMin: le.Uint16(b[8:]), versionMax: le.Uint16(b[10:]), lane: Lane(b[12]), from: b[13], to: b[14], proves: b[15]&flagProves != 0,
-		cluster: [16]byte(b[16:32]), roster: [16]byte(b[32:48]), life: le.Uint64(b[48:]), phase: Phase(b[56]), nonce: [nonceSize]byte(b[64:96]),
+		cluster: [16]byte(b[16:32]), roster: [16]byte(b[32:48]), life: le.Uint64(b[48:]), phase: Phase(b[56]), last: le.Uint64(b[64:]), nonce: [nonceSize]byte(b[72:104]),
 		clusterName: string(b[helloSize : helloSize+int(b[57])]), name: string(b[helloSize+int(b[57]):]),
 	}
-	if h.versionMin == 0 || h.versionMin > h.versionMax || h.lane >= lanes || h.phase >= phases {
-		return hello{}, fmt.Errorf("%w: versions %d..%d, lane %d, phase %d", ErrHandshake, h.versionMin, h.versionMax, h.lane, h.phase)
+	if h.versionMin == 0 || h.versionMin > h.versionMax || h.lane >= lanes || h.phase >= phases || h.life > lifeMax {
+		return hello{}, fmt.Errorf("%w: versions %d..%d, lane %d, phase %d, life %d", ErrHandshake, h.versionMin, h.versionMax, h.lane, h.phase, h.life)
 	}
 	return h, nil
 }

@@ -27,10 +27,7 @@ type Options struct {
 	// while it is being replaced. Without a secret every address is believed.
 	Secret, Previous []byte
 	TLS              *TLS // nil for none; with a secret only
-	// Life and Phase are what the others are told of this node; see SetState.
-	Life  uint64
-	Phase Phase
-	Log   *slog.Logger
+	Log              *slog.Logger
 }
 
 // Handler takes what peers say. Its methods are called from the goroutines of the
@@ -40,12 +37,13 @@ type Handler interface {
 	Deliver(m vsr.Message, done func())
 	// Asked answers a question; answer is called once, at any time.
 	Asked(from, subject uint8, question []byte, answer func([]byte))
-	// Heard says how far a peer has come, each time that it says so.
-	Heard(replica uint8, phase Phase)
+	// Heard says that a peer has said how far it has come; see Links.Status.
+	Heard(replica uint8)
 	// LinkDown says that the connection to a peer broke.
 	LinkDown(replica uint8)
-	// Outlived says that a peer knows of a later life of this node.
-	Outlived(life uint64)
+	// Outlived says that a peer knows of a later life of this node. With ErrPast this
+	// node's disk does not, although it should.
+	Outlived(life uint64, err error)
 }
 
 // complaintsMax bounds the reasons for refusals that are remembered.
@@ -62,7 +60,7 @@ type Links struct {
 	calls   *calls
 
 	mu         sync.Mutex
-	life       uint64
+	life, last uint64
 	phase      Phase
 	complaints map[string]bool
 }
@@ -85,7 +83,7 @@ func New(o Options, h Handler) (*Links, error) {
 	}
 	l := &Links{
 		o: o, keys: k, roster: rosterDigest(names), handler: h, log: o.Log, calls: newCalls(),
-		peers: make([]*link, len(o.Nodes)), life: o.Life, phase: o.Phase, complaints: map[string]bool{},
+		peers: make([]*link, len(o.Nodes)), complaints: map[string]bool{},
 	}
 	for i := range o.Nodes {
 		if uint8(i) != o.Self {
@@ -132,10 +130,12 @@ func (l *Links) Send(m vsr.Message) {
 	l.peers[m.To].out[lane].queue.put(frameEntry(m), r)
 }
 
-// SetState tells the peers how far this node has come, and in which life.
-func (l *Links) SetState(life uint64, phase Phase) {
+// SetState tells the peers how far this node has come, in which life, and which one its
+// disk knew of before: that is how a disk of the past is found out. A life is durable
+// before it is told as one that has begun.
+func (l *Links) SetState(life, last uint64, phase Phase) {
 	l.mu.Lock()
-	l.life, l.phase = life, phase
+	l.life, l.last, l.phase = life, last, phase
 	l.mu.Unlock()
 	for _, k := range l.peers {
 		if k != nil {
@@ -202,9 +202,16 @@ func (k *link) latestLife() uint64 {
 }
 
 // connected takes a connection in the place of the one before, and ends those of other
-// lives: nothing that they still hold is heard any more.
+// lives: nothing that they still hold is heard any more. What the peer says of itself
+// comes over the control lane only, in order.
 func (k *link) connected(in *incoming, phase Phase) {
 	k.mu.Lock()
+	if phase == Begun {
+		k.life = max(k.life, in.life)
+	}
+	if in.lane == Control {
+		k.phase = phase
+	}
 	var old []*incoming
 	for lane, c := range k.in {
 		if c != nil && (Lane(lane) == in.lane || c.life != in.life) {
@@ -217,24 +224,26 @@ func (k *link) connected(in *incoming, phase Phase) {
 	for _, c := range old {
 		c.conn.Close()
 	}
-	k.heard(in.life, phase)
+	k.links.handler.Heard(k.id)
 	for _, o := range k.out {
 		o.nudge()
 	}
 }
 
-// heard takes what a peer says of itself.
-func (k *link) heard(life uint64, phase Phase) {
-	if phase >= phases {
+// heard takes what a peer says of itself on a connection, unless that was replaced.
+func (k *link) heard(in *incoming, life uint64, phase Phase) {
+	if phase >= phases || life > lifeMax {
 		return
 	}
 	k.mu.Lock()
-	k.phase = phase
-	if phase == Begun {
-		k.life = max(k.life, life)
+	if k.in[Control] == in {
+		k.phase = phase
+		if phase == Begun {
+			k.life = max(k.life, life)
+		}
 	}
 	k.mu.Unlock()
-	k.links.handler.Heard(k.id, phase)
+	k.links.handler.Heard(k.id)
 }
 
 // disconnected forgets a connection. Unless another has taken its place the peer may be

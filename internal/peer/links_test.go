@@ -21,7 +21,6 @@ type recorder struct {
 	mu       sync.Mutex
 	frames   []vsr.Message
 	down     []uint8
-	heard    map[uint8]Phase
 	outlived uint64
 }
 
@@ -38,11 +37,7 @@ func (r *recorder) Asked(_, subject uint8, question []byte, answer func([]byte))
 	}
 }
 
-func (r *recorder) Heard(replica uint8, phase Phase) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.heard[replica] = phase
-}
+func (r *recorder) Heard(uint8) {}
 
 func (r *recorder) LinkDown(replica uint8) {
 	r.mu.Lock()
@@ -50,7 +45,7 @@ func (r *recorder) LinkDown(replica uint8) {
 	r.down = append(r.down, replica)
 }
 
-func (r *recorder) Outlived(life uint64) {
+func (r *recorder) Outlived(life uint64, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outlived = max(r.outlived, life)
@@ -80,7 +75,7 @@ type node struct {
 }
 
 func options(self uint8, addresses ...string) Options {
-	o := Options{Cluster: [16]byte{1}, ClusterName: "c", Self: self, Life: 100, Phase: Begun, Log: slog.New(slog.DiscardHandler)}
+	o := Options{Cluster: [16]byte{1}, ClusterName: "c", Self: self, Log: slog.New(slog.DiscardHandler)}
 	for i, a := range addresses {
 		o.Nodes = append(o.Nodes, Node{fmt.Sprint("n", i), a})
 	}
@@ -89,17 +84,25 @@ func options(self uint8, addresses ...string) Options {
 
 func mustNew(t *testing.T, o Options) node {
 	t.Helper()
-	r := &recorder{heard: map[uint8]Phase{}}
+	r := &recorder{}
 	l, err := New(o, r)
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.SetState(100, 100, Begun)
 	return node{Links: l, recorder: r}
 }
 
 func run(t *testing.T, o Options, listener net.Listener) node {
 	t.Helper()
 	n := mustNew(t, o)
+	n.begin(t, listener)
+	return n
+}
+
+// begin runs a node.
+func (n *node) begin(t *testing.T, listener net.Listener) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx, listener) }()
@@ -110,7 +113,6 @@ func run(t *testing.T, o Options, listener net.Listener) node {
 		}
 	})
 	t.Cleanup(n.stop)
-	return n
 }
 
 func listen(t *testing.T, address string) net.Listener {
@@ -254,23 +256,24 @@ func TestReconnect(t *testing.T) {
 	a, b := pair(t, nil)
 	b.stop()
 	a.holds(t, "told that the link is down", func() bool { return slices.Contains(a.down, 1) && !a.Status(1).Connected })
-	o := b.o
-	o.Life, o.Phase = 200, Formed
-	b = run(t, o, listen(t, o.Nodes[1].Address))
+	again := mustNew(t, b.o)
+	again.SetState(200, 100, Formed)
+	again.begin(t, listen(t, b.o.Nodes[1].Address))
 	a.await(t, 1)
-	a.holds(t, "the phase is heard", func() bool { return a.heard[1] == Formed })
-	b.SetState(201, Begun)
-	a.holds(t, "the change is heard", func() bool { return a.heard[1] == Begun && a.Status(1).Life == 201 })
+	a.holds(t, "the phase is heard", func() bool { return a.Status(1).Phase == Formed })
+	again.SetState(201, 100, Begun)
+	a.holds(t, "the change is heard", func() bool { return a.Status(1) == Status{true, Begun, 201} })
 }
 
 // The process of an earlier life is told so, and is not heard any more.
 func TestLaterLifeTakesThePlace(t *testing.T) {
 	a, b := pair(t, nil)
 	o := b.o
-	o.Life = 300
 	o.Nodes = slices.Clone(o.Nodes)
 	o.Nodes[1].Address = "127.0.0.1:0" // of no use: both run at once
-	later := run(t, o, listen(t, "127.0.0.1:0"))
+	later := mustNew(t, o)
+	later.SetState(300, 200, Begun)
+	later.begin(t, listen(t, "127.0.0.1:0"))
 	b.holds(t, "the earlier life learns of the later", func() bool { return b.outlived == 300 })
 	a.holds(t, "the later life is there", func() bool { return a.Status(1).Connected && a.Status(1).Life == 300 })
 	a.holds(t, "the later life is heard", func() bool {

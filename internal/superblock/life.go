@@ -32,10 +32,14 @@ var ErrLifeCorrupt = errors.New("superblock: file of the replica's lives is corr
 //	off  size  field
 //	  0     8  magic     "GALGOLIF"
 //	  8     2  version   1
-//	 10     6  reserved  zero
+//	 10     1  past      1: another node has heard a life that this disk does not know of
+//	 11     5  reserved  zero
 //	 16     8  number    of the latest life, growing
 //	 24     8  checksum  XXH3-64 over all before it
-type Life struct{ Number uint64 }
+type Life struct {
+	Number uint64
+	Past   bool
+}
 
 // Append appends the encoded life to b.
 func (l Life) Append(b []byte) []byte {
@@ -43,7 +47,11 @@ func (l Life) Append(b []byte) []byte {
 	le := binary.LittleEndian
 	b = append(b, lifeMagic...)
 	b = le.AppendUint16(b, lifeVersion)
-	b = append(b, 0, 0, 0, 0, 0, 0)
+	var past byte
+	if l.Past {
+		past = 1
+	}
+	b = append(b, past, 0, 0, 0, 0, 0)
 	b = le.AppendUint64(b, l.Number)
 	return le.AppendUint64(b, xxh3.Hash(b[start:]))
 }
@@ -57,7 +65,7 @@ func DecodeLife(b []byte) (Life, error) {
 	case le.Uint16(b[8:]) != lifeVersion:
 		return Life{}, fmt.Errorf("%w: %s has version %d, this galgo knows %d; start the version of galgo that wrote it", ErrLifeCorrupt, LifeName, le.Uint16(b[8:]), lifeVersion)
 	}
-	return Life{Number: le.Uint64(b[16:])}, nil
+	return Life{Number: le.Uint64(b[16:]), Past: b[10] == 1}, nil
 }
 
 // WriteLife makes the number of a life durable.

@@ -10,10 +10,13 @@ import (
 )
 
 func TestLifeGolden(t *testing.T) {
-	const want = "47414c474f4c494601000000000000000807060504030201"
-	b := Life{0x0102030405060708}.Append(nil)
+	const want = "47414c474f4c494601000100000000000807060504030201"
+	b := Life{0x0102030405060708, true}.Append(nil)
 	if got := hex.EncodeToString(b[:24]); got != want || len(b) != LifeSize {
 		t.Errorf("got %s, %d bytes", got, len(b))
+	}
+	if l, err := DecodeLife(b); err != nil || l != (Life{0x0102030405060708, true}) {
+		t.Errorf("got %+v, %v", l, err)
 	}
 	for i := range b {
 		bad := append([]byte(nil), b...)
@@ -34,7 +37,7 @@ func TestLifeIsDurable(t *testing.T) {
 		t.Errorf("an empty disk: %v, %v", there, err)
 	}
 	for n := range uint64(3) {
-		if err := WriteLife(d, Life{n}); err != nil {
+		if err := WriteLife(d, Life{Number: n}); err != nil {
 			t.Fatal(err)
 		}
 		d = d.PowerLoss(rand.New(rand.NewPCG(n, 0)))

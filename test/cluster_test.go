@@ -1,0 +1,289 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"galgo"
+	"galgo/client"
+	"galgo/internal/wire"
+)
+
+// fleet is the processes of a cluster on this machine, by replica id.
+type fleet []*server
+
+func newFleet(t *testing.T, size int, env ...string) fleet {
+	t.Helper()
+	env = append(env, "GALGO_CLUSTER_ENABLED=true", "GALGO_HTTP_ENABLED=false", "GALGO_QUIC_ENABLED=false", "GALGO_WEBSOCKET_ENABLED=false",
+		"GALGO_CLUSTER_AUTH_ENABLED=true", "GALGO_CLUSTER_AUTH_SHARED_SECRET=a secret of the tests, which is long enough")
+	var f fleet
+	for i := range size {
+		s := newServer(t)
+		_, port, _ := strings.Cut(s.address, ":")
+		_, replicaPort, _ := strings.Cut(freeAddress(t), ":")
+		node := fmt.Sprintf("GALGO_CLUSTER_NODES_%d_", i)
+		env = append(env, node+"NAME=n"+fmt.Sprint(i), node+"IP=127.0.0.1", fmt.Sprintf("%sREPLICA_ID=%d", node, i), node+"PORTS_TCP="+port, node+"PORTS_TCP_REPLICA="+replicaPort)
+		f = append(f, s)
+	}
+	for i, s := range f {
+		s.env = append(env[:len(env):len(env)], fmt.Sprint("GALGO_REPLICA_ID=", i))
+	}
+	return f
+}
+
+// start runs all nodes, which form a cluster together.
+func (f fleet) start() {
+	for _, s := range f {
+		s.launch()
+	}
+	for _, s := range f {
+		s.await()
+	}
+}
+
+// dial connects to a node, and to the others when that is gone.
+func (f fleet) dial(first int) *client.Client {
+	var others []string
+	for i := range len(f) - 1 {
+		others = append(others, f[(first+1+i)%len(f)].address)
+	}
+	return f[first].dial(client.WithAddresses(others...), client.WithRetryBudget(5*time.Minute))
+}
+
+// leader is the node that leads the metadata, as the client's node knows it; -1: none.
+func leader(t *testing.T, c *client.Client) int {
+	t.Helper()
+	m, err := c.ClusterMetadata(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range m.Nodes {
+		if n.Role == wire.RoleLeader {
+			return i
+		}
+	}
+	return -1
+}
+
+// until tries until a condition holds.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for start := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(start) > 2*time.Minute {
+			t.Fatalf("it never came to this: %s", what)
+		}
+	}
+}
+
+func createTopic(t *testing.T, c *client.Client, partitions uint32) (stream, topic galgo.Identifier) {
+	t.Helper()
+	if _, err := c.CreateStream(context.Background(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	stream = galgo.NamedID("s")
+	if _, err := c.CreateTopic(context.Background(), stream, client.TopicSpec{Name: "t", Partitions: partitions}); err != nil {
+		t.Fatal(err)
+	}
+	return stream, galgo.NamedID("t")
+}
+
+// Whoever leads is killed under load, again and again, and comes back. What was
+// acknowledged is there exactly once, in order, on every node, and what a node has
+// promised is on its disk.
+func TestPrimaryKilledAgainAndAgain(t *testing.T) {
+	f := newFleet(t, 3)
+	f.start()
+	ctx := context.Background()
+	admin := f.dial(0)
+	stream, topic := createTopic(t, admin, 2)
+	l := &load{t: t, s: f[0], stop: make(chan struct{})}
+	for i := range 3 {
+		c := f.dial(i)
+		l.wg.Go(func() { l.produce(c, i) })
+	}
+	creator := f.dial(1)
+	l.wg.Go(func() { l.createStreams(creator) })
+	const primaries = 8
+	for range primaries {
+		l.awaitMore(100)
+		at := -1
+		until(t, "somebody leads", func() bool { at = leader(t, admin); return at >= 0 })
+		f[at].kill()
+		l.awaitMore(100)
+		f[at].start()
+	}
+	close(l.stop)
+	l.wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	f.verify(ctx, l, stream, topic)
+	l.verifyStreams(ctx, admin)
+	for i, s := range f {
+		if status := s.stop(); status != 0 {
+			t.Errorf("node %d ends with status %d\n%s", i, status, s.output)
+		}
+		view, logView := promised(t, s)
+		if view < 1 || logView < 1 {
+			t.Errorf("node %d: view %d, log_view %d on its disk", i, view, logView)
+		}
+	}
+}
+
+// verify holds every node against what was acknowledged; one that has just come back may
+// take a while to know it all.
+func (f fleet) verify(ctx context.Context, l *load, stream, topic galgo.Identifier) {
+	l.t.Helper()
+	for i, s := range f {
+		c := s.dial()
+		until(l.t, fmt.Sprintf("node %d has everything", i), func() bool { return count(l.t, c, stream, topic, 0) >= total(l) })
+		l.verify(ctx, c, stream, topic)
+	}
+}
+
+func total(l *load) (n int) {
+	for _, acked := range l.numbers {
+		n += acked
+	}
+	return n
+}
+
+// count is how many messages a node has of a partition; it may still be on its way to
+// serve them.
+func count(t *testing.T, c *client.Client, stream, topic galgo.Identifier, partition uint32) (n int) {
+	t.Helper()
+	b, err := c.Poll(context.Background(), client.PollRequest{
+		Consumer: galgo.Consumer{Kind: galgo.ConsumerSingle, ID: galgo.NumericID(1)}, Stream: stream, Topic: topic,
+		Partition: partition, Strategy: galgo.FromLast(), Count: 1,
+	})
+	if err != nil || b.Len() == 0 {
+		return 0
+	}
+	for m := range b.Messages() {
+		n = int(m.Offset) + 1
+	}
+	return n
+}
+
+// promised reads a node's superblock, as an operator would.
+func promised(t *testing.T, s *server) (view, logView uint32) {
+	t.Helper()
+	out, status := run(t, os.Environ(), "inspect", "superblock", s.dir, "--output", "json", "--quiet")
+	var report struct {
+		State struct {
+			View    uint32 `json:"view"`
+			LogView uint32 `json:"log_view"`
+		} `json:"state"`
+	}
+	if err := json.Unmarshal([]byte(out), &report); err != nil || status != 0 {
+		t.Fatalf("inspect superblock: %v, status %d\n%s", err, status, out)
+	}
+	return report.State.View, report.State.LogView
+}
+
+// Any node takes any request, and what it has told a client it shows the client.
+func TestAnyNodeTakesAnyRequest(t *testing.T) {
+	f := newFleet(t, 3)
+	f.start()
+	ctx := context.Background()
+	for i, s := range f {
+		c := s.dial()
+		name := fmt.Sprint("of node ", i)
+		made, err := c.CreateStream(ctx, name)
+		if err != nil {
+			t.Fatalf("node %d: %v\n%s", i, err, s.output)
+		}
+		stream, topic := galgo.NumericID(made.ID), galgo.NamedID("t")
+		if _, err := c.CreateTopic(ctx, stream, client.TopicSpec{Name: "t", Partitions: 3}); err != nil {
+			t.Fatalf("node %d: %v", i, err)
+		}
+		for n := range 30 {
+			partition := uint32(n % 3)
+			payload := fmt.Sprintf("%d of node %d", n, i)
+			if _, err := c.SendMessages(ctx, stream, topic, galgo.ToPartition(partition), []galgo.Message{{Payload: []byte(payload)}}); err != nil {
+				t.Fatalf("node %d, message %d: %v", i, n, err)
+			}
+			consumer := galgo.Consumer{Kind: galgo.ConsumerSingle, ID: galgo.NumericID(7)}
+			b, err := c.Poll(ctx, client.PollRequest{
+				Consumer: consumer, Stream: stream, Topic: topic, Partition: partition, Strategy: galgo.FromNext(), Count: 10, AutoCommit: true,
+			})
+			if err != nil || b.Len() != 1 {
+				t.Fatalf("node %d, message %d: %d messages, %v", i, n, b.Len(), err)
+			}
+			for m := range b.Messages() {
+				if string(m.Payload) != payload {
+					t.Fatalf("node %d: got %q, want %q", i, m.Payload, payload)
+				}
+			}
+			if o, ok, err := c.Offset(ctx, consumer, stream, topic, partition); err != nil || !ok || o.Stored != uint64(n/3) {
+				t.Fatalf("node %d, message %d: stored offset %+v, %v, %v", i, n, o, ok, err)
+			}
+		}
+		if err := c.DeleteStream(ctx, stream); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+}
+
+// An empty directory is no node that has forgotten: it waits for somebody to say that
+// the disk is lost, and is filled by the others then. Its vote counts again.
+func TestLostDiskIsReplaced(t *testing.T) {
+	f := newFleet(t, 3)
+	f.start()
+	ctx := context.Background()
+	admin := f.dial(0)
+	stream, topic := createTopic(t, admin, 2)
+	l := &load{t: t, s: f[0], stop: make(chan struct{})}
+	c := f.dial(1)
+	l.wg.Go(func() { l.produce(c, 0) })
+	l.awaitMore(500)
+	f[2].kill()
+	l.awaitMore(100)
+	if err := os.RemoveAll(f[2].dir); err != nil {
+		t.Fatal(err)
+	}
+	out, status := run(t, f[2].environment(), "server")
+	if status != 1 || !strings.Contains(out, "--replace") || !strings.Contains(out, "the cluster has begun") {
+		t.Fatalf("an empty directory: status %d\n%s", status, out)
+	}
+	f[2].args = []string{"--replace"}
+	f[2].start()
+	f[2].args = nil
+	until(t, "the replaced node serves", func() bool { return count(t, f[2].dial(), stream, topic, 0) > 0 })
+	f[0].kill()
+	l.awaitMore(500)
+	close(l.stop)
+	l.wg.Wait()
+	f[0].start()
+	f.verify(ctx, l, stream, topic)
+}
+
+// All nodes are killed at once, and have everything when they come back.
+func TestAllNodesKilledAtOnce(t *testing.T) {
+	f := newFleet(t, 3)
+	f.start()
+	ctx := context.Background()
+	admin := f.dial(0)
+	stream, topic := createTopic(t, admin, 2)
+	l := &load{t: t, s: f[0], stop: make(chan struct{})}
+	for i := range 3 {
+		c := f.dial(i)
+		l.wg.Go(func() { l.produce(c, i) })
+	}
+	for range 3 {
+		l.awaitMore(200)
+		for _, s := range f {
+			s.kill()
+		}
+		f.start()
+	}
+	l.awaitMore(200)
+	close(l.stop)
+	l.wg.Wait()
+	f.verify(ctx, l, stream, topic)
+}
