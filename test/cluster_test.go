@@ -287,3 +287,16 @@ func TestAllNodesKilledAtOnce(t *testing.T) {
 	l.wg.Wait()
 	f.verify(ctx, l, stream, topic)
 }
+
+// The demonstration proves what it says, and nothing of it is left.
+func TestDemo(t *testing.T) {
+	dir := t.TempDir()
+	env := append(os.Environ(), "TMPDIR="+dir, "GALGO_ROOT_USERNAME=somebody else")
+	out, status := run(t, env, "demo", "--duration", "4s", "--every", "1s", "--output", "json")
+	if status != 0 || !strings.Contains(out, `"primary_killed":`) || strings.Contains(out, `"primary_killed":0`) {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
