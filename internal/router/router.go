@@ -212,8 +212,9 @@ func (t *trip[T]) again() {
 		t.done(t.refusal(galgo.CodeTransientNotAccepted))
 		return
 	}
-	time.AfterFunc(t.pause/2+rand.N(t.pause), t.begin)
+	pause := t.pause/2 + rand.N(t.pause)
 	t.pause = min(2*t.pause, pauseMax)
+	time.AfterFunc(pause, t.begin) // from here on the trip is that of another goroutine
 }
 
 // ask asks the node that leads. An answer that does not come in time is not waited for:
