@@ -35,6 +35,8 @@ type Backend interface {
 	// View is the committed metadata as of now. A view taken after a done
 	// function ran includes what that function reported.
 	View() *metadata.View
+	// Current reports whether View is not of the past, as far as this node can know.
+	Current() bool
 	// Stats are the node's numbers of a partition group; false when the node
 	// does not (yet) have the group.
 	Stats(group uint64) (partition.Figures, bool)

@@ -3,6 +3,7 @@ package edge
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"galgo"
@@ -22,6 +23,7 @@ var rootHash = auth.Hash([]byte("iggy"), [auth.SaltLen]byte{1}, cheapParams)
 // committed at once, on one goroutine. Tests put themselves in between by the
 // on… functions, which run there too and report whether they took the request.
 type fakeNode struct {
+	stale      atomic.Bool
 	mu         sync.Mutex
 	meta       *metadata.Machine
 	op         uint64
@@ -167,6 +169,8 @@ func (n *fakeNode) Stats(group uint64) (partition.Figures, bool) {
 	}
 	return p.Stats().Figures(), true
 }
+
+func (n *fakeNode) Current() bool { return !n.stale.Load() }
 
 func (n *fakeNode) Cluster(netip.Addr) wire.ClusterMetadata {
 	return wire.ClusterMetadata{Name: "single-node", Nodes: []wire.ClusterNode{{

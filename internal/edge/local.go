@@ -51,6 +51,13 @@ var reads = map[wire.Command]func(*reader, []byte) galgo.Code{
 	wire.CommandSyncConsumerGroup:  (*reader).syncGroup,
 }
 
+// timeless are the reads that may be answered from any view: they tell of this node, or
+// help to find another one.
+var timeless = map[wire.Command]bool{
+	wire.CommandGetStats: true, wire.CommandGetClusterMetadata: true, wire.CommandDescribeOptions: true,
+	wire.CommandGetMe: true, wire.CommandGetClient: true, wire.CommandGetClients: true,
+}
+
 // refusal is the status of a command that no read answers.
 func refusal(command wire.Command) galgo.Code {
 	if command.Known() {
@@ -86,6 +93,10 @@ func (c *conn) serveRead(ctx context.Context, r *request) {
 	read, ok := reads[r.Command]
 	if !ok {
 		c.deny(&r.RequestHeader, refusal(r.Command))
+		return
+	}
+	if !timeless[r.Command] && !c.server.backend.Current() {
+		c.deny(&r.RequestHeader, galgo.CodeTransientNotAccepted)
 		return
 	}
 	var charge int64

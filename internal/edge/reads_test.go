@@ -44,6 +44,22 @@ func TestClusterIsTheLiteralRoster(t *testing.T) {
 	}
 }
 
+// A node that cannot know whether its state is of the past does not answer from it. It
+// does say who else there is.
+func TestReadsOfThePastAreRefused(t *testing.T) {
+	rig := newRig(t)
+	p := rig.signedIn()
+	rig.node.stale.Store(true)
+	for _, c := range []wire.Command{wire.CommandGetStreams, wire.CommandGetUsers} {
+		p.wantStatus(p.ask(p.commandHeader(c), nil), galgo.CodeTransientNotAccepted)
+	}
+	for _, c := range []wire.Command{wire.CommandPing, wire.CommandGetClusterMetadata, wire.CommandGetStats, wire.CommandGetMe} {
+		p.mustRead(c, nil)
+	}
+	rig.node.stale.Store(false)
+	p.mustRead(wire.CommandGetStreams, nil)
+}
+
 func TestDescribeOptions(t *testing.T) {
 	p := newRig(t).signedIn()
 	for scope, want := range map[byte]int{1: 8, 2: 0, 3: 0} {

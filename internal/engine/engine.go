@@ -55,6 +55,7 @@ type Engine struct {
 	replica uint8
 	durable bool         // partition.durability: what a topic gets that does not say
 	leader  atomic.Int32 // of the metadata; -1 while none is known
+	current atomic.Bool  // the metadata is not of the past
 	cluster func(client netip.Addr) wire.ClusterMetadata
 	host    func() wire.Stats
 }

@@ -21,8 +21,12 @@ func (e *Engine) MetadataLeader() (replica uint8, known bool) {
 	return uint8(l), l >= 0
 }
 
+// Current implements edge.Backend.
+func (e *Engine) Current() bool { return e.current.Load() }
+
 // leads takes what the metadata group knows of its primary.
-func (e *Engine) leads(primary uint8, known bool) {
+func (e *Engine) leads(primary uint8, known, readable bool) {
+	e.current.Store(readable)
 	l := int32(-1)
 	if known {
 		l = int32(primary)

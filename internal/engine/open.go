@@ -78,7 +78,6 @@ func Open(d disk.Disk, o Options) (*Engine, error) {
 	}
 	e := &Engine{replica: o.Replica, durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles),
 		deliveries: newDeliveries(), retention: retention{hold: c.DataMaintenance.Messages.Hold, batch: uint64(c.MessageBus.MaxMessageSize)}, patience: uint64(c.ConsumerGroup.RebalancingTimeout.Microseconds())}
-	e.leader.Store(-1)
 	if err := e.openMetadata(d, cluster, o); err != nil {
 		return nil, err
 	}
@@ -125,6 +124,8 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 	})
 	if err == nil {
 		e.publish(e.meta.View(), e.meta.CommitMin())
+		primary, known := e.meta.Primary()
+		e.leads(primary, known, e.meta.Readable())
 	}
 	return err
 }

@@ -200,7 +200,16 @@ func TestNothingToReplace(t *testing.T) {
 	for i := range c {
 		all = append(all, begin(t, c[i], empty()))
 	}
-	if _, err := all[0].ends(t); !errors.Is(err, ErrNothingToReplace) {
+	var err error
+	select { // whoever hears all others first; the rest wait for it
+	case err = <-all[0].ended:
+		all[0].ended <- err
+	case err = <-all[1].ended:
+		all[1].ended <- err
+	case err = <-all[2].ended:
+		all[2].ended <- err
+	}
+	if !errors.Is(err, ErrNothingToReplace) {
 		t.Errorf("ended with %v", err)
 	}
 }

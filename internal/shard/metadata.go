@@ -91,9 +91,9 @@ type MetadataConfig struct {
 	// Installed tells the node that the metadata was replaced by a later state,
 	// which came from a peer and is published: the groups have to be made to fit it.
 	Installed func()
-	// Leads is told after each turn who leads the group, as far as is known here; nil
-	// where nobody asks.
-	Leads func(primary uint8, known bool)
+	// Leads is told after each turn who leads the group, as far as is known here, and
+	// whether what is read here is not of the past; nil where nobody asks.
+	Leads func(primary uint8, known, readable bool)
 	// Observe is told of each operation before it is applied, live and when the log is
 	// replayed; nil where nobody watches.
 	Observe func(*vsr.Prepare)
@@ -284,7 +284,8 @@ func (m *Metadata) Turn() {
 	m.install()
 	m.readers.settle(m.group.core.CommitMin())
 	if m.cfg.Leads != nil {
-		m.cfg.Leads(m.Primary())
+		primary, known := m.Primary()
+		m.cfg.Leads(primary, known, m.Readable())
 	}
 	m.maybeCheckpoint()
 	m.feed.flush()

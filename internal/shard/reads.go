@@ -93,6 +93,9 @@ func (d *Data) Primary(id vsr.GroupID) (uint8, bool) {
 	return primaryOf(g.group.core)
 }
 
+// Readable reports whether the metadata here is not of the past: see dataGroup.readable.
+func (m *Metadata) Readable() bool { return m.group.core.Current() && m.group.core.Barrier() == 0 }
+
 func primaryOf(c *vsr.Core) (uint8, bool) {
 	return c.Primary(), c.Status() == vsr.StatusNormal && c.Current()
 }
