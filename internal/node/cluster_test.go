@@ -51,6 +51,7 @@ func roster(t *testing.T, size int) []config.Config {
 type running struct {
 	disk  *memdisk.Disk
 	stop  context.CancelFunc
+	node  *Node // once it is ready
 	ready chan struct{}
 	ended chan error
 }
@@ -60,7 +61,7 @@ func begin(t *testing.T, c config.Config, d *memdisk.Disk) *running {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &running{disk: d, stop: stop, ready: make(chan struct{}), ended: make(chan error, 1)}
 	go func() {
-		p.ended <- Run(ctx, Options{Config: c, Log: slog.New(slog.DiscardHandler), Disk: d, Version: "1.0.0", Ready: func(*Node) { close(p.ready) }})
+		p.ended <- Run(ctx, Options{Config: c, Log: slog.New(slog.DiscardHandler), Disk: d, Version: "1.0.0", Ready: func(n *Node) { p.node = n; close(p.ready) }})
 	}()
 	t.Cleanup(func() {
 		stop()
@@ -223,6 +224,11 @@ func TestDiskOfThePast(t *testing.T) {
 	a, b, p := begin(t, c[0], disks[0]), begin(t, c[1], disks[1]), begin(t, c[2], disks[2])
 	for _, p := range []*running{a, b, p} {
 		p.serves(t)
+	}
+	for _, other := range []*running{a, b} {
+		for other.node.cluster.links.Status(2).Life < p.node.cluster.life {
+			time.Sleep(time.Millisecond)
+		}
 	}
 	p.stop()
 	later, err := p.ends(t)
