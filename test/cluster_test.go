@@ -230,6 +230,28 @@ func TestAnyNodeTakesAnyRequest(t *testing.T) {
 	}
 }
 
+// Every node is asked how it sees the cluster, and one that is missing is named.
+func TestClusterStatus(t *testing.T) {
+	f := newFleet(t, 3)
+	f.start()
+	status := func() (string, int) {
+		return run(t, append(os.Environ(), "GALGO_ADDRESS="+f[1].address), "cluster", "status", "--quiet")
+	}
+	until(t, "all is well", func() bool { _, code := status(); return code == 0 })
+	f[2].kill()
+	var out string
+	until(t, "a node is missing", func() bool {
+		var code int
+		out, code = status()
+		return code == 1
+	})
+	if !strings.Contains(out, "n2") || !strings.Contains(out, "no") {
+		t.Errorf("printed\n%s", out)
+	}
+	f[2].start()
+	until(t, "all is well again", func() bool { _, code := status(); return code == 0 })
+}
+
 // An empty directory is no node that has forgotten: it waits for somebody to say that
 // the disk is lost, and is filled by the others then. Its vote counts again.
 func TestLostDiskIsReplaced(t *testing.T) {

@@ -109,7 +109,8 @@ func markdownRoster() string {
 	var b strings.Builder
 	b.WriteString("\n## The roster\n\nOne `[[" + rosterKey + "]]` table for each node; in variables a number takes the place of the table:\n" +
 		"`GALGO_CLUSTER_NODES_0_PORTS_TCP`, `GALGO_CLUSTER_NODES_1_ADVERTISED_ADDRESSES_0_CLIENT_CIDR`.\n" +
-		"A roster of more than one node is not available yet.\n\n| Key | Meaning |\n| --- | --- |\n")
+		"All nodes must have the same names and replica ids; addresses may differ, as they do while a node moves. A client port is\n" +
+		"bound at the host of `tcp.address`, `ports.tcp_replica` at `ip`. [operations.md](operations.md#a-cluster) says how to begin.\n\n| Key | Meaning |\n| --- | --- |\n")
 	for _, f := range nodeFields {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", f.name, f.help)
 	}

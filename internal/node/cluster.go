@@ -28,7 +28,9 @@ var (
 	// not begun.
 	ErrNothingToReplace = errors.New("node: nothing to replace, as the cluster has not begun")
 	// ErrLifeLost: the replica has taken part, and its file of lives is gone.
-	ErrLifeLost = errors.New("node: the data directory holds data but no " + superblock.LifeName + " file, or no FORMAT beside it")
+	ErrLifeLost = errors.New("node: the data directory holds data but not both of FORMAT and LIFE")
+	// ErrPast: the disk is an old copy, see peer.ErrPast.
+	ErrPast = errors.New("node: the disk of this replica is of the past")
 	// ErrOutlived: another node has heard a later life of this replica.
 	ErrOutlived = errors.New("node: the cluster knows a later life of this replica")
 )
@@ -171,7 +173,7 @@ func (c *cluster) past(o engine.Options) (phase peer.Phase, number, last uint64,
 		return 0, 0, 0, err
 	}
 	if l.Past {
-		return 0, 0, 0, peer.ErrPast
+		return 0, 0, 0, fmt.Errorf("%w: %w", ErrPast, peer.ErrPast)
 	}
 	number = max(o.Clock.Now(), l.Number+1)
 	if lived && formatted {
@@ -363,7 +365,7 @@ func (c *cluster) Outlived(life uint64, cause error) {
 	switch {
 	case own == 0:
 	case errors.Is(cause, peer.ErrPast):
-		c.node.fail(errors.Join(cause, superblock.WriteLife(c.disk, superblock.Life{Number: own, Past: true})))
+		c.node.fail(errors.Join(fmt.Errorf("%w: %w", ErrPast, cause), superblock.WriteLife(c.disk, superblock.Life{Number: own, Past: true})))
 	case life > own:
 		err := fmt.Errorf("%w: %d, this one is %d; make sure that it does not run twice, and that the clock of this machine is right; then start it again", ErrOutlived, life, own)
 		c.node.fail(errors.Join(err, superblock.WriteLife(c.disk, superblock.Life{Number: life})))

@@ -236,10 +236,10 @@ func TestDiskOfThePast(t *testing.T) {
 		t.Fatal(err)
 	}
 	copied, err = begin(t, c[2], copied).ends(t)
-	if !errors.Is(err, peer.ErrPast) || !errors.Is(err, ErrFailed) {
+	if !errors.Is(err, ErrPast) || !errors.Is(err, ErrFailed) {
 		t.Errorf("a copy of the past ends with %v", err)
 	}
-	if _, err := begin(t, c[2], copied).ends(t); !errors.Is(err, peer.ErrPast) || errors.Is(err, ErrFailed) {
+	if _, err := begin(t, c[2], copied).ends(t); !errors.Is(err, ErrPast) || errors.Is(err, ErrFailed) {
 		t.Errorf("the second time it ends with %v", err)
 	}
 	begin(t, c[2], later).serves(t)
