@@ -66,6 +66,32 @@ func TestHelloRoundTrip(t *testing.T) {
 	}
 }
 
+// No head announces more than its kind can have.
+func TestRecordBounds(t *testing.T) {
+	for _, c := range []struct {
+		kind        recordKind
+		least, most int
+	}{
+		{recordFrame, vsr.EnvelopeSize, vsr.FrameMax}, {recordCall, callHeadSize, callHeadSize + BodyMax},
+		{recordAnswer, answerHeadSize, answerHeadSize + BodyMax}, {recordState, stateSize, stateSize}, {recordPing, 0, 0},
+	} {
+		for size, ok := range map[int]bool{c.least - 1: c.least == 0, c.least: true, c.most: true, c.most + 1: false} {
+			var b [recordHeadSize]byte
+			recordHead{size: max(size, 0), kind: c.kind}.put(b[:])
+			if _, err := decodeRecordHead(b[:]); (err == nil) != ok {
+				t.Errorf("kind %d with %d bytes: %v", c.kind, size, err)
+			}
+		}
+	}
+	for _, kind := range []recordKind{0, recordKinds} {
+		var b [recordHeadSize]byte
+		recordHead{kind: kind}.put(b[:])
+		if _, err := decodeRecordHead(b[:]); !errors.Is(err, ErrRecord) {
+			t.Errorf("kind %d: %v", kind, err)
+		}
+	}
+}
+
 func TestStatuses(t *testing.T) {
 	for s := range statuses {
 		v, err := decodeVerdict(verdict{status: s, life: 7}.append(nil))

@@ -98,7 +98,8 @@ func TestHandshake(t *testing.T) {
 		{"another name", nil, func(o *Options) { o.Nodes[0].Name = "x" }, ErrRoster, ErrRoster},
 		{"more nodes", nil, func(o *Options) { o.Nodes = append(o.Nodes, Node{"n2", ""}) }, ErrRoster, ErrRoster},
 		{"another address", nil, func(o *Options) { o.Nodes[0].Address = "x:1" }, nil, nil},
-		{"the wrong node", nil, func(o *Options) { o.Self = 0 }, ErrReplica, ErrReplica},
+		{"itself", nil, func(o *Options) { o.Self = 0 }, ErrReplica, ErrReplica},
+		{"a third node", func(o *Options) { o.Nodes = append(o.Nodes, Node{"n2", ""}) }, func(o *Options) { o.Self, o.Nodes = 2, append(o.Nodes, Node{"n2", ""}) }, ErrReplica, ErrReplica},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dialer, acceptor := options(0, "a:1", "b:1"), options(1, "a:1", "b:1")
@@ -111,6 +112,9 @@ func TestHandshake(t *testing.T) {
 			_, dialed, accepted := shake(t, dialer, acceptor, Bulk)
 			if !errors.Is(dialed, c.dialed) && !(errors.Is(c.dialed, io.EOF) && dialed != nil) {
 				t.Errorf("who dialed: %v, want %v", dialed, c.dialed)
+			}
+			if c.dialed == io.EOF && errors.Is(dialed, ErrNoProof) {
+				t.Errorf("who proves nothing is answered: %v", dialed)
 			}
 			if !errors.Is(accepted, c.accepted) && !(errors.Is(c.accepted, io.EOF) && accepted != nil) {
 				t.Errorf("who accepted: %v, want %v", accepted, c.accepted)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -239,7 +240,7 @@ func TestAnswersThatNobodyWaitsFor(t *testing.T) {
 	if told != 1 {
 		t.Errorf("told %d times", told)
 	}
-	if other := newCalls(); other.next == c.next {
+	if newCalls().next == newCalls().next {
 		t.Error("two lives number their questions alike")
 	}
 	c.next = 5
@@ -290,6 +291,23 @@ func TestLaterLifeTakesThePlace(t *testing.T) {
 	}
 }
 
+// A node that comes back over one lane is not heard over the other any more, as it was
+// in its life before.
+func TestConnectionsOfOtherLivesAreClosed(t *testing.T) {
+	n := mustNew(t, options(0, "a:1", "b:1"))
+	k := n.peers[1]
+	old, other := net.Pipe()
+	k.connected(&incoming{link: k, lane: Bulk, life: 100, conn: old}, Begun)
+	k.connected(&incoming{link: k, lane: Control, life: 90}, Empty)
+	other.SetReadDeadline(time.Now().Add(time.Second))
+	if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection of another life: %v", err)
+	}
+	if k.in[Bulk] != nil || k.life != 100 {
+		t.Errorf("it still counts; latest life %d", k.life)
+	}
+}
+
 // What does not belong on a connection ends it.
 func TestRecordsThatEndAConnection(t *testing.T) {
 	frame := func(m vsr.Message) entry { return frameEntry(m) }
@@ -328,7 +346,9 @@ func TestRecordsThatEndAConnection(t *testing.T) {
 			if c.spoil != nil {
 				c.spoil(bytes)
 			}
-			conn.Write(bytes)
+			good := frameEntry(vsr.Message{Kind: vsr.MessageSuspect, From: 1, To: 0})
+			head, _ = appendRecord(nil, &good)
+			conn.Write(append(bytes, head...)) // nothing that follows is heard
 			a.holds(t, "the connection is ended", func() bool { return slices.Contains(a.down, 1) })
 			a.stop()
 			if len(a.frames) > 0 {

@@ -246,9 +246,9 @@ func TestCommitPointIsToldSoon(t *testing.T) {
 	}
 	for tick, want := range []int{0, 1, 0, 0, 0} {
 		g.cores[0].Tick()
-		g.perform(0, true, nil)
-		if _, commits := g.perform(1, true, nil); len(commits) != want {
-			t.Fatalf("backup applied %v after tick %d, want %d ops", commits, tick, want)
+		sent, _ := g.perform(0, true, nil)
+		if _, commits := g.perform(1, true, nil); len(commits) != want || len(sent) != 2*want {
+			t.Fatalf("backup applied %v after tick %d and %d messages, want %d ops", commits, tick, len(sent), want)
 		}
 	}
 	propose(t, g.cores[0], "b")
