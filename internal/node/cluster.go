@@ -36,7 +36,7 @@ var (
 )
 
 // cluster is this node among others: its links, what it has heard of the others, and
-// how it begins. docs/decisions/0015 has the rule.
+// how it begins. docs/decisions/0018 has the rule.
 type cluster struct {
 	node     *Node
 	disk     disk.Disk

@@ -16,7 +16,7 @@ const (
 )
 
 // Phase says how far a node has come in its cluster's life. A node that begins tells it
-// to the others, and asks theirs; docs/decisions/0015 says why.
+// to the others, and asks theirs; docs/decisions/0018 says why.
 type Phase uint8
 
 // Phases. A node in the first two has promised nothing to anybody.
