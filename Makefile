@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 GO ?= go
 
 # Packages with goroutines of their own, worth the race detector's price.
-RACE := ./client/... ./internal/auth ./internal/disk/... ./internal/edge ./internal/node ./internal/shard ./internal/telemetry ./internal/transport
+RACE := ./client/... ./internal/auth ./internal/disk/... ./internal/edge ./internal/node ./internal/peer ./internal/router ./internal/shard ./internal/telemetry ./internal/transport
 
 .PHONY: help
 help: ## list the targets

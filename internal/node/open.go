@@ -160,7 +160,7 @@ func (n *Node) bootstrapTogether(ctx context.Context, settings metadata.Settings
 	again := time.NewTicker(bootstrapRetry)
 	defer again.Stop()
 	for !n.engine.View().Bootstrapped() {
-		if leader, known := n.engine.MetadataLeader(); known && leader == n.cluster.self {
+		if n.leads() {
 			if err := n.makeRoot(ctx, settings); err != nil && !retriable(err) {
 				return err
 			}

@@ -8,8 +8,8 @@ import (
 )
 
 // sweepTokens removes access tokens that have expired, every so often, until ctx ends.
-// It is an operation like any other, so that all replicas remove the same ones; a node
-// that does not lead is refused, and tries again.
+// It is an operation like any other, so that all replicas remove the same ones; of
+// several nodes the one that leads sees to it.
 func (n *Node) sweepTokens(ctx context.Context) {
 	cleaner := n.cfg.Tokens.Cleaner
 	if !cleaner.Enabled {
@@ -34,5 +34,14 @@ func (n *Node) sweepTokens(ctx context.Context) {
 
 func (n *Node) tokenExpired() bool {
 	at, ok := n.engine.View().NextExpiry()
-	return ok && at <= wallClock{}.Now()
+	return ok && at <= wallClock{}.Now() && n.leads()
+}
+
+// leads reports whether this node leads the metadata, as one alone does.
+func (n *Node) leads() bool {
+	if n.cluster == nil {
+		return true
+	}
+	leader, known := n.engine.MetadataLeader()
+	return known && leader == n.cluster.self
 }
