@@ -240,7 +240,7 @@ func TestAnswersThatNobodyWaitsFor(t *testing.T) {
 	if told != 1 {
 		t.Errorf("told %d times", told)
 	}
-	if newCalls().next == newCalls().next {
+	if a, b := newCalls(), newCalls(); a.next == b.next {
 		t.Error("two lives number their questions alike")
 	}
 	c.next = 5
