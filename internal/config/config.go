@@ -196,6 +196,7 @@ type Limits struct {
 	RequestsPerConnection int      // sends and offset writes of one connection in flight; beyond, its socket is not read
 	BytesPerConnection    ByteSize // the same in bytes
 	LoginConcurrency      int      // password hashes computed at a time
+	LoginSlowdown         bool     // slow down addresses whose passwords keep being refused
 }
 
 // Cluster is the roster and this node's place in it.

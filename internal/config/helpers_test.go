@@ -108,6 +108,7 @@ var others = map[string]string{
 	"limits.requests_per_connection":            "9",
 	"limits.bytes_per_connection":               "65 MiB",
 	"limits.login_concurrency":                  "4",
+	"limits.login_slowdown":                     "false",
 	"message_bus.max_message_size":              "1 MiB",
 	"system.path":                               "/var/lib/galgo",
 	"system.memory_budget":                      "3 GB",

@@ -86,6 +86,8 @@ var transportKeys = []key{
 		help: "the same in bytes; at least the largest frame"},
 	{name: "limits.login_concurrency", def: "2", min: "1", max: "256", at: func(c *Config) any { return &c.Limits.LoginConcurrency },
 		help: "password hashes computed at a time; each takes memory and a core"},
+	{name: "limits.login_slowdown", def: "true", at: func(c *Config) any { return &c.Limits.LoginSlowdown },
+		help: "slow down addresses whose passwords keep being refused; false where many users share an address"},
 	{name: "message_bus.max_message_size", def: "64 MiB", min: "64 KiB", max: "64 MiB", at: func(c *Config) any { return &c.MessageBus.MaxMessageSize },
 		help: "largest frame, requests and replies"},
 	{name: "message_bus.handshake_grace", def: "10s", min: "100ms", max: "5m", at: func(c *Config) any { return &c.MessageBus.HandshakeGrace },

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -194,7 +195,7 @@ func (c *conn) readRequest(ctx context.Context) error {
 		return err
 	}
 	c.spoke.Store(true)
-	if r.session == nil && (r.Operation != wire.OperationRegister || size > unboundFrameMax) {
+	if size > r.bodyMax() || r.session == nil && r.Operation != wire.OperationRegister {
 		if err := c.discard(size); err != nil {
 			return err
 		}
@@ -211,6 +212,18 @@ func (c *conn) readRequest(ctx context.Context) error {
 		return err
 	}
 	return c.serve(ctx, r)
+}
+
+// bodyMax bounds the body that is read of a request: whatever is known to be longer than
+// any of its kind can be is not worth the memory. Sends are bounded by the largest frame.
+func (r *request) bodyMax() int64 {
+	switch {
+	case r.session == nil, r.Operation == wire.OperationRegister, r.Operation == wire.OperationLogout:
+		return unboundFrameMax
+	case r.Operation.IsMetadata():
+		return metadataBodyMax
+	}
+	return math.MaxInt64
 }
 
 // triage looks at the header alone. Frames that get no answer are told with the

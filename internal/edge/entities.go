@@ -25,10 +25,13 @@ func (a *reader) user(body []byte) galgo.Code {
 		return galgo.CodeInvalidCommand
 	}
 	u, ok := a.view.User(m.User)
-	if (!ok || u.ID != a.session.actor.User) && !a.allows(metadata.RuleReadUsers, 0, 0) {
+	if (!ok || u.Actor() != a.session.actor) && !a.allows(metadata.RuleReadUsers, 0, 0) {
 		return galgo.CodeUnauthorized
 	}
 	if ok {
+		if !a.reserve(userSize + u.PermissionsSize()) {
+			return galgo.CodeTransientNotAccepted
+		}
 		a.body = a.view.UserDetails(u).Append(nil)
 	}
 	return galgo.CodeOK
@@ -53,7 +56,7 @@ func (a *reader) users([]byte) galgo.Code {
 func (a *reader) tokens([]byte) galgo.Code {
 	u, ok := a.view.User(galgo.NumericID(a.session.actor.User))
 	switch {
-	case !ok:
+	case !ok, u.Actor() != a.session.actor:
 		return galgo.CodeUnauthorized
 	case !a.reserve(int(u.Tokens) * tokenSize):
 		return galgo.CodeTransientNotAccepted

@@ -3,7 +3,6 @@ package edge
 import (
 	"context"
 	"errors"
-	"time"
 
 	"galgo"
 	"galgo/internal/auth"
@@ -59,18 +58,19 @@ func (c *conn) authenticate(ctx context.Context, rest []byte) (who identity, v l
 		return identity{}, loginVerdict{reason: wire.EvictionMalformedLogin}
 	}
 	c.out.flush()
-	if !c.server.throttle.wait(ctx, c.source) {
+	if password == nil {
+		// Nobody guesses a token, and it costs no hash: nothing has to be slowed.
+		return c.checkToken(token)
+	}
+	leave, ok := c.server.throttle.enter(ctx, c.source)
+	if !ok {
 		return identity{}, loginVerdict{code: galgo.CodeTransientNotAccepted}
 	}
-	if password != nil {
-		who, v = c.checkPassword(ctx, password)
-	}
-	if token != nil && (password == nil || v.reason != 0) {
+	who, v = c.checkPassword(ctx, password)
+	if token != nil && v.reason != 0 {
 		who, v = c.checkToken(token)
 	}
-	if v.reason != 0 {
-		c.server.throttle.refuse(c.source, time.Now())
-	}
+	leave(v.reason != 0)
 	return who, v
 }
 

@@ -23,10 +23,6 @@ func (c *conn) getOffset(ctx context.Context, r *request) {
 		c.answer(r, nil)
 		return
 	}
-	if !view.Allows(r.session.actor, metadata.RulePoll, t.Stream, t.ID) {
-		c.deny(&r.RequestHeader, galgo.CodeUnauthorized)
-		return
-	}
 	partition, ok := view.Partition(t, m.Partition.ID) // 0 if absent
 	if !ok {
 		c.deny(&r.RequestHeader, galgo.CodePartitionNotFound)
@@ -35,6 +31,10 @@ func (c *conn) getOffset(ctx context.Context, r *request) {
 	key, ok := offsetKey(view, t, m.Consumer)
 	if !ok {
 		c.answer(r, nil)
+		return
+	}
+	if !view.Allows(r.session.actor, metadata.RulePoll, t.Stream, t.ID) {
+		c.deny(&r.RequestHeader, galgo.CodeUnauthorized)
 		return
 	}
 	c.answerOffset(ctx, r, partition, m.Consumer.Kind, key)

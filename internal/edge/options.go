@@ -33,9 +33,12 @@ const (
 	// localBodyMax is more than the fields of any command that is not replicated.
 	localBodyMax = 2 << 10
 	// unboundFrameMax bounds the frames that a connection without a session can
-	// make the server keep. The body of a longer one is read and thrown away; all
-	// that can be answered before the sign-in needs no more.
+	// make the server keep, and sign-ins and sign-outs of one that has. The body of a
+	// longer one is read and thrown away: none needs more.
 	unboundFrameMax = 16 << 10
+	// metadataBodyMax is more than the fields of any request of the metadata group: the
+	// permissions of a user, or the options of a topic.
+	metadataBodyMax = wire.PermissionsMax + wire.OptionsBytesMax + 1<<10
 	// slowestRate is the bytes per second that a peer must take or give while a
 	// frame is under way; longer frames have that much longer than the timeout.
 	slowestRate = 1 << 20
@@ -89,6 +92,9 @@ type Options struct {
 	// ReplyQueueBytes of answers may wait for a slow reader before the edge stops
 	// reading from its connection. 0: 1 MiB.
 	ReplyQueueBytes int
+
+	// LoginsUnslowed lets sources whose passwords keep being refused go on at full speed.
+	LoginsUnslowed bool
 
 	// ReplyTimeout is how long a request may wait for the node before the client is
 	// told that its outcome is open. Below the 30 s that clients wait. 0: 25 s.

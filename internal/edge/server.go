@@ -40,7 +40,7 @@ func New(options Options, backend Backend) *Server {
 		budget:   semaphore.NewWeighted(options.ByteBudget),
 		slots:    semaphore.NewWeighted(int64(options.Connections)),
 		turns:    newTurns(),
-		throttle: newThrottle(),
+		throttle: newThrottle(options.LoginsUnslowed),
 		events:   newEvents(options.Logger),
 	}
 }

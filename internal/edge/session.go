@@ -36,13 +36,16 @@ func (c *conn) dispatch(ctx context.Context, r *request) {
 		c.register(ctx, r)
 	case r.session == nil:
 		c.serveUnbound(r)
-	case !c.server.backend.View().Exists(r.session.actor):
-		// Deleted, and its sessions with it: whoever has its id now is another user.
+	case !c.server.backend.View().Holds(r.session.actor, r.session.epoch):
+		// The user is deleted, and whoever has its id now is another; or it was made
+		// inactive or given another password. Its sessions went with that.
 		c.server.registry.unbind(c, r.session)
 		c.evict(r.session.client, wire.EvictionNoSession)
 	case r.Operation.IsInternal():
 		c.endSession(r.session)
 		c.evict(r.session.client, wire.EvictionInvalidRequestOperation)
+	case !r.whole && r.Operation != wire.OperationNonReplicated:
+		c.deny(&r.RequestHeader, galgo.CodeInvalidCommand) // too long, and thrown away
 	case r.RequestChecksum != [16]byte{} && (!r.whole || !r.ChecksumMatches(r.body)):
 		c.deny(&r.RequestHeader, galgo.CodeInvalidFormat)
 	case r.Operation == wire.OperationLogout:
@@ -121,7 +124,7 @@ func (c *conn) serveMetadata(ctx context.Context, r *request) {
 	}
 	switch reply.Outcome {
 	case OutcomeReply:
-		reply.Body = unseal(reply.Body, token)
+		reply.Body = unseal(&reply, token)
 		c.answerCommitted(r, &reply)
 	case OutcomeStatus:
 		c.deny(&r.RequestHeader, reply.Code)

@@ -11,7 +11,7 @@ import (
 // mistype; from then on its attempts come one after another with a gap that doubles, and
 // each further time without a refusal forgives one.
 const (
-	throttleFree     = 5
+	throttleFree     = 5 // also how many attempts of a source are under way at a time
 	throttleGapMin   = 50 * time.Millisecond
 	throttleGapMax   = 2 * time.Second
 	throttleForgive  = 10 * time.Second
@@ -21,12 +21,15 @@ const (
 	throttleSample   = 8
 )
 
-// throttle slows down sources whose passwords and tokens keep being refused: over all
-// of their connections, and without a word about it in the answers. It is about one
-// source alone. What all sources together may cost is bounded by the hasher.
+// throttle slows down sources whose passwords keep being refused: over all of their
+// connections, and without a word about it in the answers. And it gives each source few
+// places among those whose passwords are checked, so that attempts which come all at
+// once are no cheaper than one after another, and one source cannot keep others from
+// signing in. What all sources together may cost is bounded by the hasher.
 type throttle struct {
+	off     bool
 	mu      sync.Mutex
-	sources map[source]attempts
+	sources map[source]*attempts
 }
 
 // source is where a connection comes from: an address, of which IPv6 counts the network,
@@ -36,12 +39,16 @@ type source = netip.Addr
 
 // attempts is what is remembered of a source.
 type attempts struct {
-	refused int       // and not forgiven
-	since   time.Time // when refused was last counted
-	next    time.Time // the next attempt begins then, at the earliest
+	refused int           // and not forgiven
+	since   time.Time     // when refused was last counted
+	next    time.Time     // the next attempt begins then, at the earliest
+	places  chan struct{} // holds a token for each attempt that is under way
+	present int           // attempts that are under way or wait for that
 }
 
-func newThrottle() *throttle { return &throttle{sources: map[source]attempts{}} }
+func newThrottle(off bool) *throttle {
+	return &throttle{off: off, sources: map[source]*attempts{}}
+}
 
 func sourceOf(address string) source {
 	a, err := netip.ParseAddrPort(address)
@@ -59,65 +66,110 @@ func sourceOf(address string) source {
 	return network.Addr()
 }
 
-// wait blocks until it is the source's turn. It reports false if that takes too long,
-// or the connection ends first.
-func (t *throttle) wait(ctx context.Context, s source) bool {
-	pause, ok := t.reserve(s, time.Now())
-	return ok && (pause <= 0 || sleep(ctx, pause))
+// enter blocks until it is the turn of an attempt of the source; leave has to be called
+// with how it ended. It reports false if that takes too long, or the connection ends first.
+func (t *throttle) enter(ctx context.Context, s source) (leave func(refused bool), ok bool) {
+	if t.off || !s.IsValid() {
+		return func(bool) {}, true
+	}
+	start := time.Now()
+	a := t.arrive(s, start)
+	if !a.takePlace(ctx) {
+		t.depart(s, a)
+		return nil, false
+	}
+	pause, ok := t.reserve(a, time.Now(), start.Add(throttleWaitMax))
+	if !ok || pause > 0 && !sleep(ctx, pause) {
+		<-a.places
+		t.depart(s, a)
+		return nil, false
+	}
+	return func(refused bool) {
+		if refused {
+			t.refuse(a, time.Now())
+		}
+		<-a.places
+		t.depart(s, a)
+	}, true
 }
 
-// reserve takes the next place in the line of a source, and returns how far away it is.
-func (t *throttle) reserve(s source, now time.Time) (pause time.Duration, ok bool) {
+// takePlace waits until few enough attempts of the source are under way.
+func (a *attempts) takePlace(ctx context.Context) bool {
+	select {
+	case a.places <- struct{}{}:
+		return true
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, throttleWaitMax)
+	defer cancel()
+	select {
+	case a.places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t *throttle) arrive(s source, now time.Time) *attempts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	a, known := t.sources[s]
 	if !known {
-		return 0, true
+		if len(t.sources) >= throttleSources {
+			t.forgetOne()
+		}
+		a = &attempts{since: now, places: make(chan struct{}, throttleFree)}
+		t.sources[s] = a
 	}
-	a.forgive(now)
-	if a.refused == 0 && !now.Before(a.next) {
+	a.present++
+	return a
+}
+
+// depart forgets a source of which there is nothing to remember.
+func (t *throttle) depart(s source, a *attempts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a.present--; a.present == 0 && a.refused == 0 && !time.Now().Before(a.next) {
 		delete(t.sources, s)
-		return 0, true
 	}
+}
+
+// reserve takes the next place in the line of a source, and returns how far away it is;
+// false if that is behind the deadline.
+func (t *throttle) reserve(a *attempts, now, deadline time.Time) (pause time.Duration, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a.forgive(now)
 	at := now
 	if a.next.After(now) {
 		at = a.next
 	}
-	if pause = at.Sub(now); pause > throttleWaitMax {
+	if at.After(deadline) {
 		return 0, false
 	}
 	a.next = at.Add(a.gap())
-	t.sources[s] = a
-	return pause, true
+	return at.Sub(now), true
 }
 
 // refuse counts an attempt that was refused.
-func (t *throttle) refuse(s source, now time.Time) {
-	if !s.IsValid() {
-		return
-	}
+func (t *throttle) refuse(a *attempts, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a, known := t.sources[s]
-	if !known && len(t.sources) >= throttleSources {
-		t.forgetOne()
-	}
 	a.forgive(now)
 	a.refused, a.since = min(a.refused+1, throttleRefusals), now
-	t.sources[s] = a
 }
 
 // forgetOne makes room: of a few sources, which no one can choose, that which was quiet
-// for the longest time. Called with the lock held.
+// for the longest time. One with an attempt under way stays. Called with the lock held.
 func (t *throttle) forgetOne() {
 	var quiet source
 	var since time.Time
 	left := throttleSample
 	for s, a := range t.sources {
-		if since.IsZero() || a.since.Before(since) {
+		if a.present == 0 && (since.IsZero() || a.since.Before(since)) {
 			quiet, since = s, a.since
 		}
-		if left--; left == 0 {
+		if left--; left <= 0 && !since.IsZero() {
 			break
 		}
 	}

@@ -2,9 +2,11 @@ package edge
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,17 +93,21 @@ func TestUserOfItsOwn(t *testing.T) {
 	if _, code := root.do(wire.OperationChangePassword, changePassword(galgo.NumericID(1), "iggy", "worse")); code != galgo.CodeInvalidCredentials {
 		t.Errorf("root with another password: %v", code)
 	}
+	ann.mustRead(wire.CommandGetStreams, nil) // the session that changed it stays
 	root.must(wire.OperationChangePassword, changePassword(galgo.NumericID(1), "better", "best pw"))
-	ann.mustRead(wire.CommandGetStreams, nil) // sessions stay
+	ann.wantEviction(ann.ask(ann.commandHeader(wire.CommandGetStreams), nil), wire.EvictionNoSession)
 	again := r.connect()
 	again.wantEviction(again.ask(registerHeader(again.client), loginBody("ann", "better")), wire.EvictionInvalidCredentials)
 	again.login("ann", "best pw")
 
 	name, inactive := "eve", galgo.UserInactive
 	root.must(wire.OperationUpdateUser, wire.UpdateUserRequest{User: galgo.NumericID(1), Username: &name, Status: &inactive}.Append(nil))
-	again.mustRead(wire.CommandGetStreams, nil)
-	late := r.connect()
-	late.wantEviction(late.ask(registerHeader(late.client), loginBody("eve", "best pw")), wire.EvictionInvalidCredentials)
+	again.wantEviction(again.ask(again.commandHeader(wire.CommandGetStreams), nil), wire.EvictionNoSession)
+	again.wantEviction(again.ask(registerHeader(again.client), loginBody("eve", "best pw")), wire.EvictionInvalidCredentials)
+	active := galgo.UserActive
+	root.must(wire.OperationUpdateUser, wire.UpdateUserRequest{User: galgo.NumericID(1), Status: &active}.Append(nil))
+	again = r.connect()
+	again.login("eve", "best pw")
 	root.must(wire.OperationUpdatePermissions, wire.UpdatePermissionsRequest{User: galgo.NamedID("eve")}.Append(nil))
 	if _, code := again.read(wire.CommandGetStreams, nil); code != galgo.CodeUnauthorized {
 		t.Errorf("without permissions: %v", code)
@@ -382,6 +388,232 @@ func TestRefusedSourcesAreSlowed(t *testing.T) {
 	})
 }
 
+// Attempts that come all at once are no cheaper than one after another, and those of one
+// source leave room for others: few are under way at a time.
+func TestCrowdsOfASourceAreFewAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hasher := &slowHasher{}
+		r := newRig(t, func(o *Options) { hasher.Passwords = o.Hasher; o.Hasher = hasher })
+		start, took := time.Now(), make(chan time.Duration, 40)
+		try := func(address, password string) {
+			p := r.connectFrom(address)
+			p.ask(registerHeader(p.client), loginBody("iggy", password))
+			took <- time.Since(start)
+		}
+		for n := range 20 {
+			go try(fmt.Sprintf("192.0.2.1:%d", 1000+n), "iggy")
+		}
+		for range 20 { // right passwords wait for nothing but their turn
+			if d := <-took; d > 4*time.Second {
+				t.Errorf("a login took %v, want four turns of a second at most", d)
+			}
+		}
+		if hasher.most.Load() != throttleFree {
+			t.Errorf("%d of one source at a time, want %d", hasher.most.Load(), throttleFree)
+		}
+		start = time.Now()
+		for n := range 40 {
+			go try(fmt.Sprintf("192.0.2.1:%d", 2000+n), "wrong")
+		}
+		hashed := hasher.verified.Load()
+		for range 40 {
+			<-took
+		}
+		// Five at once, five more after the first were refused, then one for each gap.
+		if n := hasher.verified.Load() - hashed; n > 20 {
+			t.Errorf("%d of 40 wrong passwords were tried at once", n)
+		}
+	})
+}
+
+func TestSourcesAreNotSlowed(t *testing.T) {
+	th := newThrottle(true)
+	for range 3 * throttleRefusals {
+		leave, ok := th.enter(t.Context(), sourceOf("192.0.2.1:1"))
+		if !ok {
+			t.Fatal("waits, although it is switched off")
+		}
+		leave(true)
+	}
+	if len(th.sources) != 0 {
+		t.Error("remembers what it does not need")
+	}
+}
+
+// Tokens cannot be guessed and cost no hash: who signs in by one does not wait for those
+// behind the same address whose passwords are refused.
+func TestTokensAreNotSlowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		root := r.signedIn()
+		token := root.createToken("ci", 0)
+		for n := range throttleRefusals {
+			p := r.connectFrom(fmt.Sprintf("192.0.2.1:%d", 1000+n))
+			p.ask(registerHeader(p.client), loginBody("iggy", "wrong"))
+		}
+		start := time.Now()
+		r.connectFrom("192.0.2.1:1").loginBy(token)
+		if d := time.Since(start); d != 0 {
+			t.Errorf("a login by token took %v", d)
+		}
+	})
+}
+
+// A password is guessed by changing it as well as by signing in: both are slowed, and
+// count.
+func TestRefusedChangesOfAPasswordAreSlowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		p := r.connectFrom("192.0.2.1:1")
+		p.login("iggy", "iggy")
+		change := func(current string) time.Duration {
+			start := time.Now()
+			p.do(wire.OperationChangePassword, changePassword(galgo.NumericID(0), current, "iggy"))
+			return time.Since(start)
+		}
+		for range throttleFree {
+			if d := change("wrong"); d != 0 {
+				t.Errorf("one of the first took %v", d)
+			}
+		}
+		change("wrong")
+		if d := change("iggy"); d != throttleGapMin {
+			t.Errorf("a change behind %d refusals took %v, want %v", throttleFree, d, throttleGapMin)
+		}
+		start := time.Now()
+		other := r.connectFrom("192.0.2.1:2")
+		other.login("iggy", "iggy")
+		if time.Since(start) == 0 {
+			t.Error("a login of the source did not wait")
+		}
+	})
+}
+
+// slowHasher takes a second for each password, and notes how many there were at a time.
+type slowHasher struct {
+	Passwords
+	now, most, verified atomic.Int64
+}
+
+func (h *slowHasher) Verify(ctx context.Context, hash string, password []byte) (bool, error) {
+	h.verified.Add(1)
+	h.most.Store(max(h.most.Load(), h.now.Add(1)))
+	time.Sleep(time.Second)
+	h.now.Add(-1)
+	return h.Passwords.Verify(ctx, hash, password)
+}
+
+// Who repeats a change of a password because the answer was lost gets that answer: by now
+// the password is another, but that is no guess.
+func TestRepeatedChangeOfAPassword(t *testing.T) {
+	hasher := &countingHasher{}
+	r := newRig(t, func(o *Options) { hasher.Passwords = o.Hasher; o.Hasher = hasher })
+	root := r.signedIn()
+	h, body := root.header(wire.OperationChangePassword), changePassword(galgo.NumericID(0), "iggy", "better")
+	first := root.ask(h, body)
+	before := hasher.hashed + hasher.verified
+	if again := root.ask(h, body); !bytes.Equal(first, again) {
+		t.Errorf("answered\n%x, and first\n%x", again, first)
+	}
+	root.must(wire.OperationCreateUser, createUser("ann", "secret", nil))
+	h.Operation, h.Request = wire.OperationCreateUser, root.number-1
+	hashed := hasher.hashed
+	root.parsed(root.ask(h, createUser("ann", "secret", nil)))
+	if hasher.hashed != hashed || hasher.verified+hasher.hashed != before+1 {
+		t.Error("a repetition costs hashes")
+	}
+}
+
+// The answer to another request that had the number is given as it was: no token was made.
+func TestNoTokenForTheAnswerToAnotherRequest(t *testing.T) {
+	r := newRig(t)
+	root := r.signedIn()
+	root.must(wire.OperationCreateStream, createStream("x"))
+	h := root.header(wire.OperationDeleteStream)
+	payload, code := root.parsed(root.ask(h, wire.StreamRequest{Stream: galgo.NamedID("x")}.Append(nil)))
+	if code != galgo.CodeOK {
+		t.Fatal(code)
+	}
+	h.Operation = wire.OperationCreateToken
+	if got, code := root.parsed(root.ask(h, wire.CreateTokenRequest{Name: "ci"}.Append(nil))); code != galgo.CodeOK || !bytes.Equal(got, payload) {
+		t.Errorf("answered %v, %x", code, got)
+	}
+}
+
+// Permissions of who may not change them go no further than the edge, nor do those that
+// are too long.
+func TestRefusedPermissionsStayAtTheEdge(t *testing.T) {
+	r := newRig(t)
+	r.node.addUser(t, "ann", "secret", true, nil)
+	ann, root := r.connect(), r.signedIn()
+	ann.login("ann", "secret")
+	p := &galgo.Permissions{Streams: make([]galgo.StreamPermissions, 1000)}
+	for n := range p.Streams {
+		p.Streams[n].StreamID = uint32(n)
+	}
+	own := wire.UpdatePermissionsRequest{User: galgo.NumericID(1), Permissions: p}.Append(nil)
+	if _, code := ann.do(wire.OperationUpdatePermissions, own); code != galgo.CodeUnauthorized {
+		t.Errorf("permissions are answered %v", code)
+	}
+	if _, code := ann.do(wire.OperationCreateUser, createUser("eve", "secret", p)); code != galgo.CodeUnauthorized {
+		t.Errorf("a user is answered %v", code)
+	}
+	none := wire.UpdatePermissionsRequest{User: galgo.NumericID(9), Permissions: p}.Append(nil)
+	if _, code := ann.do(wire.OperationUpdatePermissions, none); code != galgo.CodeResourceNotFound {
+		t.Errorf("permissions of nobody are answered %v", code)
+	}
+	for _, req := range r.node.proposed {
+		if len(req.Body) > 100 {
+			t.Errorf("%v of %d bytes goes on to the node", req.Operation, len(req.Body))
+		}
+	}
+	root.must(wire.OperationUpdatePermissions, own)
+	if u, _ := r.node.View().User(galgo.NumericID(1)); len(u.Permissions.Streams) != 1000 {
+		t.Errorf("permissions for %d streams", len(u.Permissions.Streams))
+	}
+	long := &galgo.Permissions{Streams: make([]galgo.StreamPermissions, wire.PermissionsMax/12+1)}
+	for n := range long.Streams {
+		long.Streams[n].StreamID = uint32(n)
+	}
+	h := root.header(wire.OperationUpdatePermissions)
+	root.wantStatus(root.ask(h, wire.UpdatePermissionsRequest{User: galgo.NumericID(1), Permissions: long}.Append(nil)), galgo.CodeInvalidCommand)
+	h = root.header(wire.OperationCreateUser)
+	root.wantStatus(root.ask(h, createUser("eve", "secret", long)), galgo.CodeInvalidCommand)
+}
+
+// Whatever is longer than a request of its kind can be is read and thrown away.
+func TestFramesThatAreTooLongForTheirKind(t *testing.T) {
+	r := newRig(t)
+	root := r.signedIn()
+	before := len(r.node.proposed)
+	for _, op := range []wire.Operation{
+		wire.OperationCreateUser, wire.OperationUpdatePermissions, wire.OperationCreateStream, wire.OperationCreateToken, wire.OperationDeleteUser,
+	} {
+		root.wantStatus(root.ask(root.header(op), make([]byte, metadataBodyMax+1)), galgo.CodeInvalidCommand)
+	}
+	root.wantStatus(root.ask(root.header(wire.OperationLogout), make([]byte, unboundFrameMax+1)), galgo.CodeInvalidCommand)
+	if n := len(r.node.proposed) - before; n != 0 {
+		t.Errorf("%d of them went on to the node", n)
+	}
+	root.mustRead(wire.CommandGetStreams, nil)
+	root.wantEviction(root.ask(registerHeader(root.client), make([]byte, unboundFrameMax+1)), wire.EvictionMalformedLogin)
+}
+
+// A view in which the id is another's gives that one's rights to nobody.
+func TestViewWithAnotherUserOfTheID(t *testing.T) {
+	r := newRig(t)
+	r.node.addUser(t, "ann", "secret", true, nil)
+	view := r.node.View()
+	now, _ := view.User(galgo.NumericID(1))
+	a := reader{request: &request{session: &binding{actor: metadata.Actor{User: 1, Born: now.Born - 1}}}, view: view}
+	if code := a.user(wire.UserRequest{User: galgo.NumericID(1)}.Append(nil)); code != galgo.CodeUnauthorized || a.body != nil {
+		t.Errorf("the user is shown: %v", code)
+	}
+	if code := a.tokens(nil); code != galgo.CodeUnauthorized {
+		t.Errorf("its tokens are shown: %v", code)
+	}
+}
+
 func TestSourceOf(t *testing.T) {
 	for address, want := range map[string]string{
 		"192.0.2.1:80":                      "192.0.2.1",
@@ -399,14 +631,21 @@ func TestSourceOf(t *testing.T) {
 
 // Many sources take bounded memory, and one that goes on is not forgotten for others.
 func TestThrottleIsBounded(t *testing.T) {
-	th, now := newThrottle(), time.Unix(1_000_000, 0)
+	th, now := newThrottle(false), time.Unix(1_000_000, 0)
 	worst := sourceOf("192.0.2.1:1")
+	refuse := func(s source) {
+		a := th.arrive(s, now)
+		th.refuse(a, now)
+		th.depart(s, a)
+	}
+	busy := sourceOf("192.0.2.2:1")
+	th.arrive(busy, now)
 	for n := range 3 * throttleSources {
 		now = now.Add(time.Millisecond)
-		th.refuse(sourceOf(fmt.Sprintf("10.%d.%d.%d:1", n>>16&255, n>>8&255, n&255)), now)
+		refuse(sourceOf(fmt.Sprintf("10.%d.%d.%d:1", n>>16&255, n>>8&255, n&255)))
 		if n%100 == 0 {
 			for range throttleRefusals {
-				th.refuse(worst, now)
+				refuse(worst)
 			}
 		}
 		if len(th.sources) > throttleSources {
@@ -416,7 +655,11 @@ func TestThrottleIsBounded(t *testing.T) {
 	if a := th.sources[worst]; a.gap() == 0 {
 		t.Error("the source that goes on is forgotten")
 	}
-	if _, ok := th.reserve(worst, now.Add(time.Hour)); !ok || th.sources[worst].refused != 0 {
+	if th.sources[busy] == nil {
+		t.Error("a source with an attempt under way is forgotten")
+	}
+	hence := now.Add(time.Hour)
+	if _, ok := th.reserve(th.sources[worst], hence, hence); !ok || th.sources[worst].refused != 0 {
 		t.Error("an hour does not forgive")
 	}
 }

@@ -19,7 +19,7 @@ import (
 //
 // Requests with a secret come here without it, as the edge has rewritten them: Register as
 // a Credential, and those that make a password or a token as NewUser, NewPassword and
-// NewToken. A DeleteSegments comes with what the primary found that it means: see
+// NewToken. A change of permissions comes as NewPermissions. A DeleteSegments comes with what the primary found that it means: see
 // Truncation. What a join lacks is put in by JoinWithBusy.
 //
 // Logout enters the log without a body. The operations that galgo makes itself do not come
@@ -39,7 +39,7 @@ func Admit(v *View, op wire.Operation, body []byte) (logOp wire.Operation, logBo
 	case wire.OperationChangePassword:
 		return admitted(op, body, DecodeNewPassword, canonical[NewPassword])
 	case wire.OperationUpdatePermissions:
-		return admitted(op, body, wire.DecodeUpdatePermissionsRequest, admitUpdatePermissions)
+		return admitted(op, body, DecodeNewPermissions, canonical[NewPermissions])
 	case wire.OperationCreateToken:
 		return admitted(op, body, DecodeNewToken, canonical[NewToken])
 	case wire.OperationDeleteToken:
@@ -93,14 +93,6 @@ func canonical[T wire.Body](req T) ([]byte, error) { return req.Append(nil), nil
 
 func admitUpdateUser(req wire.UpdateUserRequest) ([]byte, error) {
 	return canonicalWithoutOptions(req, req.Options)
-}
-
-func admitUpdatePermissions(req wire.UpdatePermissionsRequest) ([]byte, error) {
-	body := req.Append(nil)
-	if len(body) > PermissionsMax {
-		return nil, galgo.Errorf(galgo.CodeInvalidCommand, "permissions of %d bytes, limit %d: give rights on streams instead of single topics", len(body), PermissionsMax)
-	}
-	return body, nil
 }
 
 func admitCreateStream(req wire.CreateStreamRequest) ([]byte, error) {

@@ -204,7 +204,7 @@ func FuzzAdmitThenApply(f *testing.F) {
 		{wire.OperationUpdateUser, wire.UpdateUserRequest{User: id(0)}.Append(nil)},
 		{wire.OperationDeleteUser, wire.UserRequest{User: name("ann")}.Append(nil)},
 		{wire.OperationChangePassword, NewPassword{Verified: 1, User: id(0), PasswordHash: "$h"}.Append(nil)},
-		{wire.OperationUpdatePermissions, wire.UpdatePermissionsRequest{User: id(0), Permissions: scoped()}.Append(nil)},
+		{wire.OperationUpdatePermissions, NewPermissions{User: id(0), Permissions: scoped()}.Append(nil)},
 		{wire.OperationCreateToken, NewToken{Name: "ci", Expiry: 5}.Append(nil)},
 		{wire.OperationDeleteToken, wire.DeleteTokenRequest{Name: "ci"}.Append(nil)},
 	} {

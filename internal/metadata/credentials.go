@@ -58,7 +58,7 @@ func DecodeCredential(body []byte) (Credential, error) {
 //	  5   1+n   username
 //	        2+n password     encoded argon2id hash; empty with a refusal
 //	        1   active       0 or 1
-//	        1   permitted    1 if permissions follow
+//	        1   permitted    1 if permissions follow; 0 with a refusal
 //	      4+n   permissions  as on the wire, streams and topics ascending by id
 type NewUser struct {
 	// Refusal is galgo.CodeUnauthorized if the edge saw that the user may not do this,
@@ -87,7 +87,7 @@ func DecodeNewUser(body []byte) (NewUser, error) {
 	n.Username = r.name(1, NameMax)
 	n.PasswordHash = r.hashUnless(n.Refusal)
 	n.Active = r.bool()
-	n.Permissions = r.permissions()
+	n.Permissions = r.permissionsUnless(n.Refusal)
 	return n, r.end()
 }
 
@@ -124,6 +124,40 @@ func DecodeNewPassword(body []byte) (NewPassword, error) {
 	n.Verified = r.u64()
 	n.User = r.identifier()
 	n.PasswordHash = r.hashUnless(n.Refusal)
+	return n, r.end()
+}
+
+// NewPermissions is the body of UpdatePermissions in the log. There is no secret in it:
+// the edge only keeps the permissions of those who may not change them out of the log.
+//
+//	off  size   field
+//	  0     1   version      1
+//	  1     4   refusal      code that the edge has found; 0: none
+//	  5     n   user         identifier as on the wire
+//	        1   permitted    1 if permissions follow; 0 with a refusal
+//	      4+n   permissions  as on the wire, streams and topics ascending by id
+type NewPermissions struct {
+	// Refusal is what the edge saw: no such user (galgo.CodeResourceNotFound), or no right
+	// (galgo.CodeUnauthorized). It is not the same as no permissions, which would take all away.
+	Refusal     galgo.Code
+	User        galgo.Identifier
+	Permissions *galgo.Permissions
+}
+
+// Append appends the body. It sorts the permissions.
+func (n NewPermissions) Append(b []byte) []byte {
+	b = le.AppendUint32(append(b, internalVersion), uint32(n.Refusal))
+	b = wire.UserRequest{User: n.User}.Append(b)
+	return appendPermissions(b, sorted(n.Permissions))
+}
+
+// DecodeNewPermissions reads the body of UpdatePermissions in the log.
+func DecodeNewPermissions(body []byte) (NewPermissions, error) {
+	r := reader{part: "update permissions body", b: body}
+	r.version(internalVersion)
+	n := NewPermissions{Refusal: r.refusal(galgo.CodeResourceNotFound, galgo.CodeUnauthorized)}
+	n.User = r.identifier()
+	n.Permissions = r.permissionsUnless(n.Refusal)
 	return n, r.end()
 }
 
@@ -169,6 +203,15 @@ func (r *reader) refusal(codes ...galgo.Code) galgo.Code {
 	}
 	r.fail(ErrCorrupt, "refusal with code %d", code)
 	return code
+}
+
+// permissionsUnless takes permissions, which are there only without a refusal.
+func (r *reader) permissionsUnless(refusal galgo.Code) *galgo.Permissions {
+	p := r.permissions()
+	if p != nil && refusal != galgo.CodeOK {
+		r.fail(ErrCorrupt, "permissions with a refusal")
+	}
+	return p
 }
 
 // hashUnless takes a password hash, which is empty exactly with a refusal.

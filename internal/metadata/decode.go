@@ -25,13 +25,16 @@ func Decode(state, clients []byte) (*Machine, error) {
 // Least sizes of records in bytes, with names of one byte: what bounds the count
 // of them that a given number of bytes can hold.
 const (
-	userSizeMin   = 4 + 2 + 8 + 8 + 3 + 8 + 1 + 1 + 4
+	userSizeMin   = 4 + 2 + 8 + 8 + 3 + 8 + 1 + 8 + 8 + 1 + 4
 	tokenSizeMin  = 2 + 32 + 8 + 8
 	streamSizeMin = 4 + 2 + 8 + 4
-	topicSizeMin  = 4 + 2 + 8 + 44 + 4 + 8 + 4
+	topicSizeMin  = 4 + 2 + 8 + topicOptionsSizeMin + 4 + 8 + 4
 	partitionSize = 5 * 8
 	groupSizeMin  = 4 + 2 + 8 + 4
-	clientSizeMin = 4 + 16 + 8 + 4 + 8 + 16 + 8 + 1 + 1
+	clientSizeMin = 4 + 16 + 8 + 4 + 8 + 16 + 8 + 8 + 1 + 1
+	replySizeMin  = 8 + 16 + 8 + 8 + 1 + 4 + 4
+
+	topicOptionsSizeMin = 44
 )
 
 func (s *state) decodeState(b []byte) error {
@@ -61,6 +64,9 @@ func (r *reader) ascending(what string, i, id, before uint32) {
 
 func (s *state) decodeUsers(r *reader) {
 	n := r.count(UsersMax, userSizeMin)
+	if n > 0 && !s.rooted {
+		r.fail(ErrCorrupt, "%d users before bootstrap", n)
+	}
 	var before uint32
 	for i := range n {
 		u := r.user()
@@ -70,6 +76,12 @@ func (s *state) decodeUsers(r *reader) {
 			r.fail(ErrCorrupt, "user id %d, at most %d", u.ID, UsersMax-1)
 		case u.Born < 1 || u.Born > u.PasswordOp || u.PasswordOp > s.applied:
 			r.fail(ErrCorrupt, "user %d of op %d has a password of op %d, and the state ends at %d", u.ID, u.Born, u.PasswordOp, s.applied)
+		}
+		if u.SessionsFrom > s.applied || u.Kept > u.SessionsFrom {
+			r.fail(ErrCorrupt, "sessions of user %d hold from op %d on, and that of op %d; the state ends at %d", u.ID, u.SessionsFrom, u.Kept, s.applied)
+		}
+		if u.ID == RootUser && !u.Active {
+			r.fail(ErrCorrupt, "root is not active")
 		}
 		if !s.userNames.insert(u.Name, u.ID) {
 			r.fail(ErrCorrupt, "user name %q occurs twice", u.Name)
@@ -94,6 +106,8 @@ func (r *reader) user() *User {
 	u.PasswordHash = r.passwordHash()
 	u.PasswordOp = r.u64()
 	u.Active = r.bool()
+	u.SessionsFrom = r.u64()
+	u.Kept = r.u64()
 	u.Permissions = r.permissions()
 	return u
 }
@@ -243,8 +257,8 @@ func (s *state) decodeClients(b []byte) error {
 		if c.LatestCommit > s.applied {
 			r.fail(ErrCorrupt, "client %s committed op %d, and the state ends at %d", c.ID, c.LatestCommit, s.applied)
 		}
-		if !s.users.has(c.User) {
-			r.fail(ErrCorrupt, "client %s is of user %d, who is not there", c.ID, c.User)
+		if u, ok := s.users.get(c.User); !ok || u.Born >= c.Born || !u.holds(c.Epoch) {
+			r.fail(ErrCorrupt, "client %s has a session of user %d, op %d, who is not there or not its owner", c.ID, c.User, c.Epoch)
 		}
 		if r.err != nil {
 			return r.err

@@ -33,6 +33,8 @@ const (
 //	 2+n    password     encoded hash
 //	   8    password_op  op that set the password
 //	   1    active       0 or 1
+//	   8    sessions     op from which on its sessions hold; 0: all
+//	   8    kept         session before that which holds too; 0: none
 //	   1    permitted    1 if permissions follow
 //	 4+n    permissions  as on the wire, streams and topics ascending by id
 //	   4    tokens       count; each, ascending by name:
@@ -69,6 +71,8 @@ func appendUser(b []byte, u *User) []byte {
 	b = appendHash(b, u.PasswordHash)
 	b = le.AppendUint64(b, u.PasswordOp)
 	b = appendBool(b, u.Active)
+	b = le.AppendUint64(b, u.SessionsFrom)
+	b = le.AppendUint64(b, u.Kept)
 	return appendPermissions(b, u.Permissions)
 }
 

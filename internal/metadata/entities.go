@@ -74,6 +74,11 @@ type User struct {
 	PasswordHash string
 	PasswordOp   uint64
 	Active       bool
+	// SessionsFrom is the op that ended the user's sessions, but for Kept: only those
+	// that were opened later hold. An edge, which has no part in the client table, tells
+	// from this what is over.
+	SessionsFrom uint64
+	Kept         uint64
 	// Permissions is nil for a user without any right but to log in. Streams and
 	// topics are sorted by id.
 	Permissions *galgo.Permissions
@@ -90,6 +95,11 @@ type Actor struct {
 
 // Actor returns what identifies the user for as long as it exists.
 func (u *User) Actor() Actor { return Actor{u.ID, u.Born} }
+
+// holds reports whether a session, by its number, is one of the user as it is now.
+func (u *User) holds(session uint64) bool {
+	return u.Active && (session > u.SessionsFrom || session == u.Kept && session != 0)
+}
 
 // Token is a personal access token: who has it may log in as its user, until it
 // expires. Names are unique for a user. The state knows a hash of it only.

@@ -1,5 +1,7 @@
 package metadata
 
+import "galgo/internal/wire"
+
 // Limits of the state (wire.md §8.2, storage.md §7.2). Every replica applies the
 // same log, so a limit that Apply tests is part of the log's meaning and must not
 // change without a version of it.
@@ -24,9 +26,9 @@ const (
 	UsernameMax = 50
 	// PasswordHashMax bounds an encoded password hash in bytes.
 	PasswordHashMax = 512
-	// PermissionsMax bounds the encoded permissions of a user in bytes: some hundred
+	// PermissionsMax bounds the encoded permissions of a user in bytes: some seven
 	// thousand topics.
-	PermissionsMax = 1 << 20
+	PermissionsMax = wire.PermissionsMax
 	// TokensMax bounds the setting max_tokens_per_user, TokensDefault is its value when
 	// nobody sets it.
 	TokensMax     = 1 << 16
@@ -44,6 +46,20 @@ const (
 	// ReplyMax bounds a kept reply in bytes, without the partition records that
 	// Reply.Body makes up from their count.
 	ReplyMax = 4096
+	// resultErrorSize is the length of a reply that is a refusal.
+	resultErrorSize = 12
+	// StateMax bounds the encoded state in bytes, but for the client table: what would
+	// make it larger is refused, whatever it is. ClientTableMax bounds the encoded client
+	// table: replies beyond it are not kept. Together they fit into a snapshot file with
+	// room to spare, or every replica would stop at its next checkpoint.
+	StateMax       = 512 << 20
+	ClientTableMax = 256 << 20
+	// clientTableRest is what the largest table takes whose replies are all short.
+	clientTableRest = ClientsMax * (clientSizeMin + RepliesMax*(replySizeMin+resultErrorSize))
+	// growthMax is more than any one request adds to the state.
+	growthMax = 1 << 20
+	// SnapshotMax is more than the two parts of a snapshot ever take.
+	SnapshotMax = StateMax + growthMax + ClientTableMax + clientTableRest
 )
 
 // Ids of a partition are packed into one key, 20 bits for the stream, 12 for the

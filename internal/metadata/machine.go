@@ -57,8 +57,9 @@ type Output struct {
 	User    uint32
 	// Born is the op that made the entry of that session, see Client.
 	Born uint64
-	// Ended are the clients whose sessions this operation ended: evicted from a
-	// full table, logged out, or of a user that was deleted. Their next request gets VerdictNoSession.
+	// Ended are the clients whose sessions this operation ended: evicted from a full
+	// table, logged out, or of a user that was deleted, made inactive or given another
+	// password. Their next request gets VerdictNoSession.
 	Ended []galgo.ClientID
 	// Changes are what the node has to do beside answering, in order.
 	Changes []Change
@@ -147,9 +148,14 @@ type result struct {
 	changes    []Change
 	// once says that the answer holds a secret that comes with it: see body.
 	once bool
+	// again says that the request was worked out from less of the log than this. It did
+	// not run and is not recorded: the client is asked to send it once more.
+	again bool
 	// ended are the clients whose sessions went with their user.
 	ended []galgo.ClientID
 }
+
+func again() result { return result{code: galgo.CodeTransientNotAccepted, again: true} }
 
 func rejected(code galgo.Code) result { return result{code: code} }
 
@@ -163,11 +169,11 @@ func (r *result) body() []byte {
 
 // kept is what the client table keeps of a body, for whoever repeats the request. An
 // answer that cannot be given again is kept as a refusal which says that it was given.
-func (r *result) kept(body []byte) []byte {
+func (r *result) kept(body []byte, room int) []byte {
 	switch {
 	case r.once && r.code == galgo.CodeOK:
 		return wire.AppendResultError(nil, galgo.CodePersonalAccessTokenAlreadyExists)
-	case len(body) > ReplyMax:
+	case len(body) > ReplyMax, len(body) > room && len(body) > resultErrorSize:
 		return wire.AppendResultError(nil, galgo.CodeRequestAlreadyApplied)
 	}
 	return body
@@ -187,14 +193,17 @@ func (m *Machine) onRequest(in *Input) Output {
 	default:
 		return Output{Verdict: verdict}
 	}
-	res := run(call{op: in.Op, timestamp: in.Timestamp, user: verdict.User, client: in.Client})
+	res := m.within(in.Operation, run, call{op: in.Op, timestamp: in.Timestamp, user: verdict.User, client: in.Client})
+	if res.again {
+		return Output{Verdict: verdict, Body: res.body()}
+	}
 	reply := Reply{
 		Request: in.Request, RequestSum: in.RequestSum, Op: in.Op, Timestamp: in.Timestamp,
 		Operation: in.Operation, body: res.body(), partitions: res.partitions,
 	}
 	out := Output{Verdict: verdict, Body: reply.Body(), Ended: res.ended, Changes: res.changes}
 	if !slices.Contains(res.ended, in.Client) { // who deletes oneself has no session any more
-		reply.body = res.kept(reply.body)
+		reply.body = res.kept(reply.body, ClientTableMax-m.s.clients.bytes)
 		m.s.commitReply(in.Client, reply)
 	}
 	return out
@@ -222,7 +231,7 @@ func (m *Machine) handler(in *Input) func(call) result {
 	case wire.OperationChangePassword:
 		return func(c call) result { return m.changePassword(c, decoded(in, DecodeNewPassword)) }
 	case wire.OperationUpdatePermissions:
-		return func(c call) result { return m.updatePermissions(c, decoded(in, wire.DecodeUpdatePermissionsRequest)) }
+		return func(c call) result { return m.updatePermissions(c, decoded(in, DecodeNewPermissions)) }
 	case wire.OperationCreateToken:
 		return func(c call) result { return m.createToken(c, decoded(in, DecodeNewToken)) }
 	case wire.OperationDeleteToken:

@@ -26,6 +26,7 @@ type oUser struct {
 	born, password uint64 // ops
 	hash           string
 	active         bool
+	from, kept     uint64 // sessions that hold: behind that op, and that one
 	rights         *galgo.Permissions
 	tokens         []*oToken
 }
@@ -131,10 +132,13 @@ func (o *oracle) runUsers(req any, user uint32, now uint64) (galgo.Code, wire.Bo
 		return o.onUser(req.User, user, func(u *oUser) galgo.Code { return o.updateUser(req, u) }), nil
 	case wire.UserRequest:
 		return o.onUser(req.User, user, o.deleteUser), nil
-	case wire.UpdatePermissionsRequest:
+	case NewPermissions:
 		return o.onUser(req.User, user, func(u *oUser) galgo.Code {
 			if u.id == RootUser {
 				return galgo.CodeCannotChangePermissions
+			}
+			if req.Refusal != 0 {
+				return galgo.CodeTransientNotAccepted
 			}
 			u.rights = req.Permissions
 			return galgo.CodeOK
@@ -159,7 +163,7 @@ func (o *oracle) createUser(req NewUser, user uint32, now uint64) (galgo.Code, w
 	case !o.may(user, RuleManageUsers, 0, 0):
 		return galgo.CodeUnauthorized, nil
 	case req.Refusal != 0:
-		return req.Refusal, nil
+		return galgo.CodeTransientNotAccepted, nil
 	case len(req.Username) < 3 || len(req.Username) > 50:
 		return galgo.CodeInvalidUsername, nil
 	case o.user(galgo.NamedID(req.Username)) != nil:
@@ -179,7 +183,17 @@ func (o *oracle) createUser(req NewUser, user uint32, now uint64) (galgo.Code, w
 	}
 }
 
+// endSessions ends those of a user, but for one.
+func (o *oracle) endSessions(u *oUser, kept *oClient) {
+	u.from, u.kept = o.op, 0
+	if kept != nil {
+		u.kept = kept.epoch
+	}
+	o.clients = slices.DeleteFunc(slices.Clone(o.clients), func(c *oClient) bool { return c.user == u.id && c != kept })
+}
+
 func (o *oracle) updateUser(req wire.UpdateUserRequest, u *oUser) galgo.Code {
+	inactive := req.Status != nil && *req.Status == galgo.UserInactive
 	if req.Username != nil {
 		name := *req.Username
 		if len(name) < 3 || len(name) > 50 {
@@ -188,7 +202,15 @@ func (o *oracle) updateUser(req wire.UpdateUserRequest, u *oUser) galgo.Code {
 		if other := o.user(galgo.NamedID(name)); other != nil && other != u {
 			return galgo.CodeUserAlreadyExists
 		}
-		u.name = name
+		if !(inactive && u.id == RootUser) {
+			u.name = name
+		}
+	}
+	switch {
+	case inactive && u.id == RootUser:
+		return galgo.CodeInvalidUserStatus
+	case inactive && u.active:
+		o.endSessions(u, nil)
 	}
 	if req.Status != nil && (*req.Status == galgo.UserActive || *req.Status == galgo.UserInactive) {
 		u.active = *req.Status == galgo.UserActive
@@ -217,10 +239,15 @@ func (o *oracle) changePassword(req NewPassword, user uint32) galgo.Code {
 		return galgo.CodeResourceNotFound
 	case u.id != user && !o.may(user, RuleManageUsers, 0, 0):
 		return galgo.CodeUnauthorized
+	case req.Verified != u.password:
+		return galgo.CodeTransientNotAccepted
 	case req.Refusal != 0:
 		return req.Refusal
-	case req.Verified != u.password:
-		return galgo.CodeInvalidCredentials
+	}
+	if u.id == user {
+		o.endSessions(u, o.caller)
+	} else {
+		o.endSessions(u, nil)
 	}
 	u.hash, u.password = req.PasswordHash, o.op
 	return galgo.CodeOK
@@ -310,7 +337,7 @@ func (p *pair) drawUserRequest(t *rapid.T) (wire.Operation, wire.Body) {
 	case 0:
 		n := NewUser{Username: drawUsername(t), PasswordHash: drawName(t), Active: rapid.IntRange(0, 4).Draw(t, "active") > 0, Permissions: drawRights(t)}
 		if rapid.IntRange(0, 9).Draw(t, "refused") == 0 {
-			n.Refusal, n.PasswordHash = galgo.CodeUnauthorized, ""
+			n.Refusal, n.PasswordHash, n.Permissions = galgo.CodeUnauthorized, "", nil
 		}
 		return wire.OperationCreateUser, n
 	case 1:
@@ -329,7 +356,7 @@ func (p *pair) drawUserRequest(t *rapid.T) (wire.Operation, wire.Body) {
 	case 3:
 		return wire.OperationChangePassword, p.drawNewPassword(t)
 	case 4:
-		return wire.OperationUpdatePermissions, wire.UpdatePermissionsRequest{User: drawUserID(t), Permissions: drawRights(t)}
+		return wire.OperationUpdatePermissions, p.drawNewPermissions(t)
 	case 5:
 		return wire.OperationCreateToken, NewToken{
 			Name:   drawName(t),
@@ -339,6 +366,13 @@ func (p *pair) drawUserRequest(t *rapid.T) (wire.Operation, wire.Body) {
 	default:
 		return wire.OperationDeleteToken, wire.DeleteTokenRequest{Name: drawName(t)}
 	}
+}
+
+func (p *pair) drawNewPermissions(t *rapid.T) NewPermissions {
+	if rapid.IntRange(0, 5).Draw(t, "refused") == 0 {
+		return NewPermissions{User: drawUserID(t), Refusal: rapid.SampledFrom([]galgo.Code{galgo.CodeResourceNotFound, galgo.CodeUnauthorized}).Draw(t, "refusal")}
+	}
+	return NewPermissions{User: drawUserID(t), Permissions: drawRights(t)}
 }
 
 func (p *pair) drawNewPassword(t *rapid.T) NewPassword {
@@ -356,8 +390,8 @@ func (p *pair) drawNewPassword(t *rapid.T) NewPassword {
 func (o *oracle) dumpUsers(b *strings.Builder) {
 	sort.Slice(o.users, func(i, j int) bool { return o.users[i].id < o.users[j].id })
 	for _, u := range o.users {
-		fmt.Fprintf(b, "user %d %q %d born %d password %q of %d active %t tokens %d rights %s\n",
-			u.id, u.name, u.created, u.born, u.hash, u.password, u.active, len(u.tokens), rightsText(u.rights))
+		fmt.Fprintf(b, "user %d %q %d born %d password %q of %d active %t from %d kept %d tokens %d rights %s\n",
+			u.id, u.name, u.created, u.born, u.hash, u.password, u.active, u.from, u.kept, len(u.tokens), rightsText(u.rights))
 		sort.Slice(u.tokens, func(i, j int) bool { return u.tokens[i].name < u.tokens[j].name })
 		for _, t := range u.tokens {
 			fmt.Fprintf(b, " token %q %x of %d expires %d\n", t.name, t.hash[:1], t.op, t.expires)
@@ -367,8 +401,8 @@ func (o *oracle) dumpUsers(b *strings.Builder) {
 
 func dumpViewUsers(b *strings.Builder, v *View) {
 	for u := range v.Users() {
-		fmt.Fprintf(b, "user %d %q %d born %d password %q of %d active %t tokens %d rights %s\n",
-			u.ID, u.Name, u.CreatedAt, u.Born, u.PasswordHash, u.PasswordOp, u.Active, u.Tokens, rightsText(u.Permissions))
+		fmt.Fprintf(b, "user %d %q %d born %d password %q of %d active %t from %d kept %d tokens %d rights %s\n",
+			u.ID, u.Name, u.CreatedAt, u.Born, u.PasswordHash, u.PasswordOp, u.Active, u.SessionsFrom, u.Kept, u.Tokens, rightsText(u.Permissions))
 		for t := range v.Tokens(u) {
 			fmt.Fprintf(b, " token %q %x of %d expires %d\n", t.Name, t.Hash[:1], t.Op, t.ExpiresAt)
 		}

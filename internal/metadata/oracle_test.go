@@ -18,6 +18,7 @@ type oracle struct {
 	clientsMax          int
 	op                  uint64 // of the last input
 	users               []*oUser
+	caller              *oClient // whose request is run
 	streams             []*oStream
 	clients             []*oClient
 }

@@ -106,12 +106,22 @@ func permitsInTopic(t galgo.TopicPermissions, rule Rule) bool {
 	return false
 }
 
+// holds reports whether a session is still one of the user that opened it. Root is
+// there before anybody signs in, and before this node knows.
+func (s *state) holds(who Actor, session uint64) bool {
+	u, ok := s.users.get(who.User)
+	if !ok {
+		return who.User == RootUser
+	}
+	return (u.Born == who.Born || u.ID == RootUser) && u.holds(session)
+}
+
 func (s *state) exists(who Actor) bool {
 	if who.User == RootUser {
 		return true
 	}
 	u, ok := s.users.get(who.User)
-	return ok && u.Born == who.Born
+	return ok && u.Born == who.Born && u.Active
 }
 
 // allows reports whether the user passes the rule. Root passes every rule; a user

@@ -84,7 +84,7 @@ func (m *Machine) onRegister(in *Input) Output {
 		m.s.leaveAll(c.ID) // its place in a group was that of the session before
 	} else {
 		ended = m.s.evictDownTo(int(m.s.settings.ClientsMax) - 1)
-		c.Slot = lowestFree(m.s.clients)
+		c.Slot = lowestFree(m.s.clients.cow)
 	}
 	c.Epoch, c.LatestCommit = in.Op, in.Op
 	c.Replies = withReply(withoutRegister(c.Replies), reply)

@@ -107,6 +107,11 @@ func TestGoldenBodies(t *testing.T) {
 			hex.EncodeToString(NewUser{Refusal: galgo.CodeUnauthorized, Username: "ann"}.Append(nil))},
 		{"change password", "01" + "00000000" + "0900000000000000" + "0203616e6e" + "02002468",
 			hex.EncodeToString(NewPassword{Verified: 9, User: name("ann"), PasswordHash: "$h"}.Append(nil))},
+		{"update permissions", "01" + "00000000" + "0203616e6e" + "01" + "0b000000" + "0000000000010000000000",
+			hex.EncodeToString(NewPermissions{User: name("ann"),
+				Permissions: &galgo.Permissions{Global: galgo.GlobalPermissions{ReadStreams: true}}}.Append(nil))},
+		{"update permissions, refused", "01" + "14000000" + "010407000000" + "00",
+			hex.EncodeToString(NewPermissions{Refusal: galgo.CodeResourceNotFound, User: id(7)}.Append(nil))},
 		{"create token", "01" + "026369" + "0500000000000000" + "ff" + strings.Repeat("00", 31),
 			hex.EncodeToString(NewToken{Name: "ci", Expiry: 5, Hash: TokenHash{0xff}}.Append(nil))},
 		{"create topic", "01" + "03000000" + "0174" + "020173" + // version, partitions, name, stream
@@ -190,6 +195,7 @@ func TestClientTableRefusals(t *testing.T) { // T-07, T-25
 		{"epoch above the last commit", func(c *Client) { c.Epoch = 99 }, ErrCorrupt},
 		{"commit above the state", func(c *Client) { c.LatestCommit = 99; c.Replies[4].Op = 99 }, ErrCorrupt},
 		{"user who is not there", func(c *Client) { c.User = 9 }, ErrCorrupt},
+		{"user who is younger", func(c *Client) { c.User = 3 }, ErrCorrupt},
 		{"no reply", func(c *Client) { c.Replies = nil }, ErrReply},
 		{"six replies", func(c *Client) { c.Replies = append(c.Replies, c.Replies[0]) }, ErrReply},
 		{"ops not sorted", func(c *Client) { c.Replies[0].Op = 50 }, ErrReply},
@@ -250,6 +256,17 @@ func TestStateRefusals(t *testing.T) {
 		{"user of no op", func(s *state) { user(s, 3).Born = 0 }},
 		{"password older than its user", func(s *state) { user(s, 3).PasswordOp-- }},
 		{"password of the future", func(s *state) { user(s, 3).PasswordOp = s.applied + 1 }},
+		{"user before bootstrap", func(s *state) {
+			s.rooted = false
+			s.settings = Settings{}
+			s.users.delete(0)
+			s.clients.delete(0)
+			s.clients.delete(1)
+		}},
+		{"root inactive", func(s *state) { user(s, 0).Active = false }},
+		{"sessions of the future", func(s *state) { user(s, 3).SessionsFrom = s.applied + 1 }},
+		{"session kept that is none of before", func(s *state) { user(s, 3).SessionsFrom, user(s, 3).Kept = 2, 3 }},
+		{"session that was ended", func(s *state) { user(s, 0).SessionsFrom = 3 }},
 		{"tokens not sorted", func(s *state) { token(s, "tmp").Name = "a" }},
 		{"token name taken", func(s *state) { token(s, "tmp").Name = "ci" }},
 		{"token name empty", func(s *state) { token(s, "ci").Name = "" }},
@@ -346,11 +363,14 @@ func FuzzDecodeBodies(f *testing.F) {
 	f.Add(NewUser{Refusal: galgo.CodeUnauthorized, Username: "ann"}.Append(nil))
 	f.Add(NewPassword{Verified: 9, User: name("ann"), PasswordHash: "$h"}.Append(nil))
 	f.Add(NewPassword{Refusal: galgo.CodeInvalidCredentials, User: id(3)}.Append(nil))
+	f.Add(NewPermissions{User: name("ann"), Permissions: scoped()}.Append(nil))
+	f.Add(NewPermissions{Refusal: galgo.CodeUnauthorized, User: id(3)}.Append(nil))
 	f.Add(NewToken{Name: "ci", Expiry: 5, Hash: TokenHash{0xff}}.Append(nil))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		encodesBack(t, body, DecodeCredential)
 		encodesBack(t, body, DecodeNewUser)
 		encodesBack(t, body, DecodeNewPassword)
+		encodesBack(t, body, DecodeNewPermissions)
 		encodesBack(t, body, DecodeNewToken)
 		if n, err := decodeNewTopic(body); err == nil && !bytes.Equal(n.encode(), body) {
 			t.Fatalf("%+v encodes to %x after decoding %x", n, n.encode(), body)

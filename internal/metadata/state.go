@@ -25,13 +25,13 @@ type state struct {
 	// given out twice.
 	nextGroup uint64
 
-	users      cow[uint32, *User]
-	tokens     cow[tokenKey, *Token]
-	streams    cow[uint32, *Stream]
-	topics     cow[topicKey, *Topic]
-	partitions cow[partitionKey, *Partition]
-	groups     cow[groupKey, *ConsumerGroup]
-	clients    cow[uint32, *Client] // by slot
+	users      table[uint32, *User]
+	tokens     table[tokenKey, *Token]
+	streams    table[uint32, *Stream]
+	topics     table[topicKey, *Topic]
+	partitions table[partitionKey, *Partition]
+	groups     table[groupKey, *ConsumerGroup]
+	clients    table[uint32, *Client] // by slot
 
 	userNames   cow[string, uint32]
 	tokenHashes cow[string, tokenKey]
@@ -115,13 +115,13 @@ func expiryKey(t *Token) string {
 func newState() state {
 	return state{
 		nextGroup:   1,
-		users:       newCow[uint32, *User](),
-		tokens:      newCow[tokenKey, *Token](),
-		streams:     newCow[uint32, *Stream](),
-		topics:      newCow[topicKey, *Topic](),
-		partitions:  newCow[partitionKey, *Partition](),
-		groups:      newCow[groupKey, *ConsumerGroup](),
-		clients:     newCow[uint32, *Client](),
+		users:       newTable[uint32, *User](),
+		tokens:      newTable[tokenKey, *Token](),
+		streams:     newTable[uint32, *Stream](),
+		topics:      newTable[topicKey, *Topic](),
+		partitions:  newTable[partitionKey, *Partition](),
+		groups:      newTable[groupKey, *ConsumerGroup](),
+		clients:     newTable[uint32, *Client](),
 		userNames:   newCow[string, uint32](),
 		tokenHashes: newCow[string, tokenKey](),
 		expiries:    newCow[string, tokenKey](),

@@ -19,7 +19,7 @@ func (m *Machine) createStream(c call, req wire.CreateStreamRequest) result {
 	case s.streams.len() >= StreamsMax:
 		return rejected(galgo.CodeTooManyStreams)
 	}
-	stream := &Stream{ID: lowestFree(s.streams), Name: req.Name, CreatedAt: c.timestamp}
+	stream := &Stream{ID: lowestFree(s.streams.cow), Name: req.Name, CreatedAt: c.timestamp}
 	s.streams.set(stream.ID, stream)
 	s.streamNames.set(stream.Name, stream.ID)
 	return result{payload: newStreamInfo(stream).Append(nil)}

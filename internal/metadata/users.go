@@ -15,7 +15,7 @@ func (m *Machine) createUser(c call, req NewUser) result {
 	case !s.allows(c.user, RuleManageUsers, 0, 0):
 		return rejected(galgo.CodeUnauthorized)
 	case req.Refusal != galgo.CodeOK:
-		return rejected(req.Refusal)
+		return again() // the edge knew less of the log: the right was given meanwhile
 	case !usernameFits(req.Username):
 		return rejected(galgo.CodeInvalidUsername)
 	case s.userNames.has(req.Username):
@@ -24,7 +24,7 @@ func (m *Machine) createUser(c call, req NewUser) result {
 		return rejected(galgo.CodeUsersLimitReached)
 	}
 	u := &User{
-		ID: lowestFree(s.users), Name: req.Username, CreatedAt: c.timestamp, Born: c.op,
+		ID: lowestFree(s.users.cow), Name: req.Username, CreatedAt: c.timestamp, Born: c.op,
 		PasswordHash: req.PasswordHash, PasswordOp: c.op, Active: req.Active, Permissions: req.Permissions,
 	}
 	s.putUser(u)
@@ -55,9 +55,16 @@ func (m *Machine) updateUser(c call, req wire.UpdateUserRequest) result {
 			u.Active = false
 		}
 	}
+	if u.ID == RootUser && !u.Active {
+		return rejected(galgo.CodeInvalidUserStatus)
+	}
+	var ended []galgo.ClientID
+	if old.Active && !u.Active {
+		ended = s.endSessions(&u, call{op: c.op})
+	}
 	s.userNames.delete(old.Name)
 	s.putUser(&u)
-	return result{}
+	return result{ended: ended}
 }
 
 // deleteUser removes a user with all that could act as it: its tokens and sessions.
@@ -74,7 +81,7 @@ func (m *Machine) deleteUser(c call, req wire.UserRequest) result {
 	for _, t := range s.tokenList(u.ID) {
 		s.removeToken(t)
 	}
-	ended := s.endSessionsOf(u.ID)
+	ended := s.endSessionsOf(u.ID, galgo.ClientID{})
 	s.users.delete(u.ID)
 	s.userNames.delete(u.Name)
 	return result{ended: ended}
@@ -82,7 +89,8 @@ func (m *Machine) deleteUser(c call, req wire.UserRequest) result {
 
 // changePassword needs the current password, whoever asks. The edge has compared it
 // with the hash that op Verified set; if that is not the one of today, the password
-// was changed in between.
+// was changed in between, and the edge has to look again. Sessions of the user end, since
+// whoever knew the former password may have opened them, but for the one that asks.
 func (m *Machine) changePassword(c call, req NewPassword) result {
 	s := &m.s
 	old, ok := s.user(req.User)
@@ -91,18 +99,19 @@ func (m *Machine) changePassword(c call, req NewPassword) result {
 		return rejected(galgo.CodeResourceNotFound)
 	case old.ID != c.user && !s.allows(c.user, RuleManageUsers, 0, 0):
 		return rejected(galgo.CodeUnauthorized)
+	case old.PasswordOp != req.Verified:
+		return again()
 	case req.Refusal != galgo.CodeOK:
 		return rejected(req.Refusal)
-	case old.PasswordOp != req.Verified:
-		return rejected(galgo.CodeInvalidCredentials)
 	}
 	u := *old
 	u.PasswordHash, u.PasswordOp = req.PasswordHash, c.op
+	ended := s.endSessions(&u, c)
 	s.users.set(u.ID, &u)
-	return result{}
+	return result{ended: ended}
 }
 
-func (m *Machine) updatePermissions(c call, req wire.UpdatePermissionsRequest) result {
+func (m *Machine) updatePermissions(c call, req NewPermissions) result {
 	s := &m.s
 	old, code := s.managed(c, req.User)
 	switch {
@@ -110,9 +119,11 @@ func (m *Machine) updatePermissions(c call, req wire.UpdatePermissionsRequest) r
 		return rejected(code)
 	case old.ID == RootUser:
 		return rejected(galgo.CodeCannotChangePermissions)
+	case req.Refusal != galgo.CodeOK:
+		return again()
 	}
 	u := *old
-	u.Permissions = sorted(req.Permissions)
+	u.Permissions = req.Permissions
 	s.users.set(u.ID, &u)
 	return result{}
 }
@@ -145,12 +156,23 @@ func (s *state) putUser(u *User) {
 	s.userNames.set(u.Name, u.ID)
 }
 
-// endSessionsOf removes the entries of a user from the client table and returns whose
-// they were, by slot.
-func (s *state) endSessionsOf(user uint32) (ended []galgo.ClientID) {
+// endSessions ends the sessions of a user that is about to be stored, but for that of
+// the call if it is one of them.
+func (s *state) endSessions(u *User, c call) (ended []galgo.ClientID) {
+	var kept galgo.ClientID
+	u.SessionsFrom, u.Kept = c.op, 0
+	if own, ok := s.client(c.client); ok && own.User == u.ID {
+		kept, u.Kept = own.ID, own.Epoch
+	}
+	return s.endSessionsOf(u.ID, kept)
+}
+
+// endSessionsOf removes the entries of a user from the client table, but for one, and
+// returns whose they were, by slot.
+func (s *state) endSessionsOf(user uint32, kept galgo.ClientID) (ended []galgo.ClientID) {
 	var gone []*Client
 	s.clients.all(func(_ uint32, c *Client) bool {
-		if c.User == user {
+		if c.User == user && c.ID != kept {
 			gone = append(gone, c)
 		}
 		return true

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func updateUserBody(user galgo.Identifier, name string, status galgo.UserStatus)
 }
 
 func permissionsBody(user galgo.Identifier, p *galgo.Permissions) []byte {
-	return wire.UpdatePermissionsRequest{User: user, Permissions: p}.Append(nil)
+	return NewPermissions{User: user, Permissions: p}.Append(nil)
 }
 
 func passwordBody(user galgo.Identifier, verified uint64) []byte {
@@ -95,7 +96,8 @@ func TestUserRules(t *testing.T) {
 		{ann, galgo.CodeInvalidUsername, wire.OperationCreateUser, newUserBody("ab", nil)},
 		{ann, galgo.CodeInvalidUsername, wire.OperationCreateUser, newUserBody(long, nil)},
 		{ann, galgo.CodeUserAlreadyExists, wire.OperationCreateUser, newUserBody("bob", nil)},
-		{ann, galgo.CodeUnauthorized, wire.OperationCreateUser, NewUser{Refusal: galgo.CodeUnauthorized, Username: "new"}.Append(nil)},
+		{ann, galgo.CodeTransientNotAccepted, wire.OperationCreateUser, NewUser{Refusal: galgo.CodeUnauthorized, Username: "new"}.Append(nil)},
+		{bob, galgo.CodeUnauthorized, wire.OperationCreateUser, NewUser{Refusal: galgo.CodeUnauthorized, Username: "new"}.Append(nil)},
 
 		{bob, galgo.CodeResourceNotFound, wire.OperationUpdateUser, updateUserBody(id(9), "ab", 0)},
 		{bob, galgo.CodeUnauthorized, wire.OperationUpdateUser, updateUserBody(name("bob"), "ab", 0)},
@@ -105,6 +107,9 @@ func TestUserRules(t *testing.T) {
 		{ann, galgo.CodeUnsupportedOptionKey, wire.OperationUpdateUser, wire.UpdateUserRequest{
 			User: id(2), Options: block([]galgo.Header{option("any", galgo.BoolValue(true))}),
 		}.Append(nil)},
+
+		{ann, galgo.CodeInvalidUserStatus, wire.OperationUpdateUser, updateUserBody(id(0), "gone", galgo.UserInactive)},
+		{clientID(1), galgo.CodeInvalidUserStatus, wire.OperationUpdateUser, updateUserBody(name("iggy"), "", galgo.UserInactive)},
 
 		{bob, galgo.CodeResourceNotFound, wire.OperationDeleteUser, deleteUserBody(name("9"))},
 		{bob, galgo.CodeUnauthorized, wire.OperationDeleteUser, deleteUserBody(id(0))},
@@ -117,10 +122,15 @@ func TestUserRules(t *testing.T) {
 		{ann, galgo.CodeCannotChangePermissions, wire.OperationUpdatePermissions, permissionsBody(id(0), nil)},
 		{clientID(1), galgo.CodeCannotChangePermissions, wire.OperationUpdatePermissions, permissionsBody(id(0), manager())},
 
+		{ann, galgo.CodeTransientNotAccepted, wire.OperationUpdatePermissions, NewPermissions{User: id(2), Refusal: galgo.CodeUnauthorized}.Append(nil)},
+		{ann, galgo.CodeTransientNotAccepted, wire.OperationUpdatePermissions, NewPermissions{User: id(2), Refusal: galgo.CodeResourceNotFound}.Append(nil)},
+		{bob, galgo.CodeUnauthorized, wire.OperationUpdatePermissions, NewPermissions{User: id(2), Refusal: galgo.CodeUnauthorized}.Append(nil)},
+
 		{bob, galgo.CodeResourceNotFound, wire.OperationChangePassword, passwordBody(id(9), 1)},
 		{bob, galgo.CodeUnauthorized, wire.OperationChangePassword, passwordBody(id(0), 1)},
-		{bob, galgo.CodeInvalidCredentials, wire.OperationChangePassword, passwordBody(name("bob"), 1)},
-		{ann, galgo.CodeInvalidCredentials, wire.OperationChangePassword, passwordBody(name("bob"), 1)},
+		{bob, galgo.CodeTransientNotAccepted, wire.OperationChangePassword, passwordBody(name("bob"), 1)},
+		{ann, galgo.CodeTransientNotAccepted, wire.OperationChangePassword, NewPassword{Refusal: galgo.CodeInvalidCredentials, User: id(2), Verified: 1}.Append(nil)},
+		{bob, galgo.CodeTransientNotAccepted, wire.OperationChangePassword, NewPassword{Refusal: galgo.CodeUnauthorized, User: id(2)}.Append(nil)},
 		{ann, galgo.CodeInvalidCredentials, wire.OperationChangePassword,
 			NewPassword{Refusal: galgo.CodeInvalidCredentials, User: id(2), Verified: r.user("bob").PasswordOp}.Append(nil)},
 		{bob, galgo.CodeResourceNotFound, wire.OperationDeleteToken, wire.DeleteTokenRequest{Name: "none"}.Append(nil)},
@@ -194,7 +204,7 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 	if next.ID != first.ID {
 		t.Fatalf("the next user is %d, want %d", next.ID, first.ID)
 	}
-	if v := r.m.View(); v.Exists(first.Actor()) || v.Allows(first.Actor(), RuleManageUsers, 0, 0) || !v.Exists(next.Actor()) {
+	if v := r.m.View(); v.s.exists(first.Actor()) || v.Allows(first.Actor(), RuleManageUsers, 0, 0) || !v.s.exists(next.Actor()) {
 		t.Error("the next user is taken for the one before")
 	}
 	s := r.sessions[ann]
@@ -224,6 +234,127 @@ func TestUserDeletesItself(t *testing.T) {
 		t.Error("the session is still there")
 	}
 	restored(t, r.m)
+}
+
+// The sessions of a user end when it is made inactive, and when its password changes, but
+// for the one that changes it. An edge tells from the user alone which are over.
+func TestSessionsThatEnd(t *testing.T) {
+	r := newRig(t)
+	u := r.createUser("ann", manager())
+	own, other, later := clientID(2), clientID(3), clientID(4)
+	r.login(own, u.ID)
+	r.login(other, u.ID)
+	ended := func(out Output, want ...galgo.ClientID) {
+		t.Helper()
+		if !slices.Equal(out.Ended, want) {
+			t.Errorf("ended %v, want %v", out.Ended, want)
+		}
+		for id, s := range r.sessions {
+			c, there := r.m.View().Client(id)
+			if id != clientID(1) && r.m.View().Holds(u.Actor(), s.epoch) != there {
+				t.Errorf("%v: in the table %t, and holds %t", id, there, !there)
+			}
+			if there && c.Epoch != s.epoch {
+				t.Errorf("%v is of %d", id, c.Epoch)
+			}
+		}
+		r.m = restored(t, r.m)
+	}
+	_, out, err := r.as(own, wire.OperationChangePassword, passwordBody(name("ann"), u.PasswordOp))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended(out, other)
+	r.login(later, u.ID)
+	ended(Output{})
+	_, out, err = r.as(later, wire.OperationChangePassword, passwordBody(name("ann"), r.user("ann").PasswordOp))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended(out, own)
+	_, out = r.must(wire.OperationChangePassword, passwordBody(name("ann"), r.user("ann").PasswordOp))
+	ended(out, later)
+	r.login(own, u.ID)
+	_, out = r.must(wire.OperationUpdateUser, updateUserBody(name("ann"), "", galgo.UserInactive))
+	ended(out, own)
+	if v := r.m.View(); v.Allows(u.Actor(), RuleManageUsers, 0, 0) {
+		t.Error("an inactive user has a right")
+	}
+	_, out = r.must(wire.OperationUpdateUser, updateUserBody(name("ann"), "", galgo.UserActive))
+	ended(out) // what was ended stays so
+	r.login(own, u.ID)
+	_, out = r.must(wire.OperationUpdateUser, updateUserBody(name("ann"), "", galgo.UserActive))
+	ended(out)
+}
+
+// What was worked out from less of the log does not run and is not recorded: the same
+// request under the same number does, once the edge knows.
+func TestRequestsWorkedOutTooEarlyAreNotRecorded(t *testing.T) {
+	r := newRig(t)
+	s := r.sessions[clientID(1)]
+	in := Input{Operation: wire.OperationCreateUser, Client: clientID(1), Session: s.epoch, Request: s.next}
+	in.Body = NewUser{Refusal: galgo.CodeUnauthorized, Username: "ann"}.Append(nil)
+	before := r.m.View().EncodeClients()
+	if code, _, err := wire.SplitResult(r.apply(in).Body); code != galgo.CodeTransientNotAccepted || err != nil {
+		t.Errorf("too early: %v, %v", code, err)
+	}
+	if !bytes.Equal(r.m.View().EncodeClients(), before) {
+		t.Error("the client table has changed")
+	}
+	in.Body = newUserBody("ann", nil)
+	if code, _, err := wire.SplitResult(r.apply(in).Body); code != galgo.CodeOK || err != nil {
+		t.Errorf("once more: %v, %v", code, err)
+	}
+}
+
+// The state does not outgrow what a snapshot file holds: what would make it larger is
+// taken back, whatever it is, and what makes it smaller is run.
+func TestStateIsBounded(t *testing.T) {
+	r := newRig(t)
+	r.createUser("ann", nil)
+	r.createStream("s")
+	r.createTopic(0, "t", 1)
+	r.change(func(s *state) { s.users.bytes += StateMax - s.size() })
+	for _, tt := range []struct {
+		op   wire.Operation
+		body []byte
+		want galgo.Code
+	}{
+		{wire.OperationCreateUser, newUserBody("bob", nil), galgo.CodeUsersLimitReached},
+		{wire.OperationUpdateUser, updateUserBody(name("ann"), "anna", 0), galgo.CodeInvalidOptionValue},
+		{wire.OperationUpdatePermissions, permissionsBody(name("ann"), manager()), galgo.CodeInvalidOptionValue},
+		{wire.OperationCreateToken, tokenBody("ci", 0, 1), galgo.CodePersonalAccessTokensLimitReached},
+		{wire.OperationCreateStream, createStreamBody("u"), galgo.CodeTooManyStreams},
+		{wire.OperationUpdateStream, updateStreamBody(id(0), "longer"), galgo.CodeInvalidOptionValue},
+		{wire.OperationCreateTopic, createTopicBody(id(0), "u", 1), galgo.CodeTooManyTopics},
+		{wire.OperationCreatePartitions, partitionsBody(id(0), id(0), 1), galgo.CodeTooManyPartitions},
+		{wire.OperationCreateConsumerGroup, createGroupBody(id(0), id(0), "g"), galgo.CodeInvalidOptionValue},
+	} {
+		r.wantCode(tt.want, tt.op, tt.body)
+	}
+	if n := r.m.s.size(); n != StateMax {
+		t.Errorf("%d bytes, want the %d that there were", n, StateMax)
+	}
+	r.must(wire.OperationUpdateUser, updateUserBody(name("ann"), "eve", 0)) // no longer than before
+	r.must(wire.OperationDeleteTopic, deleteTopicBody(id(0), id(0)))
+	r.createUser("bob", nil)
+}
+
+// Nor does the client table: replies are dropped for which there is no room.
+func TestClientTableIsBounded(t *testing.T) {
+	r := newRig(t)
+	s := r.sessions[clientID(1)]
+	r.change(func(st *state) { st.clients.bytes += ClientTableMax - st.clients.bytes })
+	r.createStream("s")
+	v := r.m.View().CheckRequest(clientID(1), s.epoch, s.next-1, [16]byte{})
+	if code, _, err := wire.SplitResult(v.Reply.Body()); code != galgo.CodeRequestAlreadyApplied || err != nil {
+		t.Errorf("a retry is answered %v, %v", code, err)
+	}
+	r.must(wire.OperationDeleteStream, deleteStreamBody(id(0)))
+	v = r.m.View().CheckRequest(clientID(1), s.epoch, s.next-1, [16]byte{})
+	if code, _, err := wire.SplitResult(v.Reply.Body()); code != galgo.CodeOK || err != nil {
+		t.Errorf("a retry whose answer is short is answered %v, %v", code, err)
+	}
 }
 
 // What the edge checked may have changed before the Register comes to the log.
@@ -260,11 +391,11 @@ func TestCredentialsOfYesterday(t *testing.T) {
 	if login := r.login(clientID(4), 1).Login; login != LoginNoUser {
 		t.Errorf("an inactive user, by password: %v", login)
 	}
-	// The sessions that it has stay: what they may do is what it may do.
-	if _, _, err := r.as(clientID(3), wire.OperationDeleteToken, wire.DeleteTokenRequest{Name: "ci"}.Append(nil)); err != nil {
-		t.Errorf("a session of the inactive user: %v", err)
-	}
 	r.must(wire.OperationUpdateUser, updateUserBody(name("ann"), "", galgo.UserActive))
+	r.login(clientID(3), 1)
+	if _, _, err := r.as(clientID(3), wire.OperationDeleteToken, wire.DeleteTokenRequest{Name: "ci"}.Append(nil)); err != nil {
+		t.Errorf("active again: %v", err)
+	}
 	if login := r.loginBy(clientID(4), 1, ci).Login; login != LoginNoToken {
 		t.Errorf("a deleted token: %v", login)
 	}

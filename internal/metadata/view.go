@@ -212,10 +212,11 @@ func (v *View) CheckRegister(client galgo.ClientID, user uint32, by Credential) 
 	return v.s.checkRegister(client, user, by, v.s.timestamp)
 }
 
-// Exists reports whether the user is still the one that signed in. Root always is.
-func (v *View) Exists(who Actor) bool { return v.s.exists(who) }
+// Holds reports whether a session is still that of the user who opened it: the user is
+// there and active, and the session was not ended by a change of the password.
+func (v *View) Holds(who Actor, session uint64) bool { return v.s.holds(who, session) }
 
-// Allows reports whether the user exists and passes the rule on the stream and topic,
+// Allows reports whether the user exists, is active, and passes the rule on the stream and topic,
 // which are looked at only where the rule has them. Root passes every rule.
 func (v *View) Allows(who Actor, rule Rule, stream, topic uint32) bool {
 	return v.s.exists(who) && v.s.allows(who.User, rule, stream, topic)

@@ -93,7 +93,7 @@ func (n *Node) makeEdge() error {
 	n.edge = edge.New(edge.Options{
 		Hasher: hasher, Logger: n.log, Version: n.version, Connections: n.files.connections,
 		FrameMax: uint32(n.cfg.MessageBus.MaxMessageSize), ByteBudget: int64(n.cfg.System.MemoryBudget),
-		InflightSends: l.RequestsPerConnection, InflightBytes: int64(l.BytesPerConnection),
+		InflightSends: l.RequestsPerConnection, InflightBytes: int64(l.BytesPerConnection), LoginsUnslowed: !l.LoginSlowdown,
 		HandshakeTimeout: n.cfg.MessageBus.HandshakeGrace, Diagnostics: n,
 		HeartbeatInterval: heartbeat(n.cfg.Heartbeat),
 	}, n.backend)

@@ -17,6 +17,20 @@ import (
 // Any order is accepted and kept. An id that comes twice is refused, since rights
 // that contradict each other have no meaning.
 
+// PermissionsMax bounds the encoding of permissions in bytes. The protocol has no bound
+// but the largest frame; one that names every topic on its own is no use to anybody, and
+// each byte of it takes ten in memory.
+const PermissionsMax = 64 << 10
+
+// PermissionsSize is the length of the encoding of p.
+func PermissionsSize(p *galgo.Permissions) int {
+	n := 11 + 12*len(p.Streams)
+	for i := range p.Streams {
+		n += 9 * len(p.Streams[i].Topics)
+	}
+	return n
+}
+
 // appendFlags writes one byte for each flag.
 func appendFlags(b []byte, flags ...bool) []byte {
 	for _, f := range flags {
@@ -126,6 +140,11 @@ func (c *cursor) sizedPermissions() *galgo.Permissions {
 	at := c.off + 4
 	encoded := c.bytes32("permissions")
 	if c.err != nil {
+		return nil
+	}
+	if len(encoded) > PermissionsMax {
+		c.off = at
+		c.fail("permissions", strconv.Itoa(len(encoded))+" bytes, limit "+strconv.Itoa(PermissionsMax)+": give rights on streams instead of single topics")
 		return nil
 	}
 	p, err := DecodePermissions(encoded)
