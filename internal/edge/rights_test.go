@@ -274,6 +274,10 @@ func TestMissingComesBeforeRights(t *testing.T) {
 			t.Errorf("%v is answered %v, want %v", c.op, code, c.want)
 		}
 	}
+	offset := wire.GetOffsetRequest{Consumer: consumer7, Stream: s0, Topic: t0, Partition: wire.Partition(77)}
+	if _, code := ann.read(wire.CommandGetConsumerOffset, offset.Append(nil)); code != galgo.CodePartitionNotFound {
+		t.Errorf("the offset in a partition that is missing: %v", code)
+	}
 }
 
 // A check of a right costs no memory: it runs for each send.

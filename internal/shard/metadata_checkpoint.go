@@ -5,9 +5,14 @@ import (
 	"fmt"
 
 	"galgo/internal/disk"
+	"galgo/internal/metadata"
+	"galgo/internal/snapshot"
 	"galgo/internal/superblock"
 	"galgo/internal/vsr"
 )
+
+// A snapshot of the metadata fits into a file, with room for what else is in it.
+const _ = uint(snapshot.SizeMax - 1<<20 - metadata.SnapshotMax)
 
 // snapshotsKept is the number of checkpoint generations left on disk.
 const snapshotsKept = 2
