@@ -75,6 +75,9 @@ func (c *cluster) makeLinks() (err error) {
 	for _, n := range cfg.Nodes {
 		o.Nodes[n.ReplicaID] = peer.Node{Name: n.Name, Address: n.PeerAddress()}
 	}
+	if network := c.node.network; network != nil {
+		o.Dial = func(ctx context.Context, address string) (net.Conn, error) { return network.Dial(ctx, "tcp", address) }
+	}
 	if cfg.Auth.Enabled {
 		o.Secret, o.Previous = []byte(cfg.Auth.SharedSecret), []byte(cfg.Auth.PreviousSharedSecret)
 	}
@@ -144,7 +147,7 @@ func (c *cluster) begin(ctx, work context.Context, o engine.Options) error {
 
 func (c *cluster) listen(work context.Context) error {
 	self, _ := c.node.cfg.Cluster.Self()
-	listener, err := net.Listen("tcp", self.PeerBind())
+	listener, err := c.node.listenStream(self.PeerBind())
 	if err != nil {
 		return fmt.Errorf("cluster.nodes: ip and ports.tcp_replica of %s: %w; is another server running?", self.Name, err)
 	}

@@ -50,12 +50,19 @@ func (n *Node) listen() (all []transport.Listener, err error) {
 	return all, nil
 }
 
+func (n *Node) listenStream(address string) (net.Listener, error) {
+	if n.network != nil {
+		return n.network.Listen("tcp", address)
+	}
+	return net.Listen("tcp", address)
+}
+
 func (n *Node) listenTCP(address string) (transport.Listener, error) {
 	secure, err := n.secured("tcp.tls", n.cfg.TCP.TLS, address)
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := n.listenStream(address)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +75,7 @@ func (n *Node) listenWebSocket(address string) (transport.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := n.listenStream(address)
 	if err != nil {
 		return nil, err
 	}

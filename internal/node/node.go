@@ -30,6 +30,8 @@ type Options struct {
 	// Disk replaces the directory at Config.System.Path, for tests. The node
 	// does not close it.
 	Disk disk.Disk
+	// Network replaces that of the machine, for tests.
+	Network Network
 	// Version is what clients are told of the server.
 	Version string
 	// Opened, if set, is called when the data directory is locked; what it returns
@@ -39,9 +41,16 @@ type Options struct {
 	Ready func(*Node)
 }
 
+// Network is where a node listens for streams and finds the others.
+type Network interface {
+	Listen(network, address string) (net.Listener, error)
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
 // Node is one running server.
 type Node struct {
 	cfg     config.Config
+	network Network // nil: that of the machine
 	log     *slog.Logger
 	version string
 	owned   *disk.OS // the directory, if the node opened it
@@ -73,7 +82,7 @@ func randomUint64() uint64 {
 // and stops in order. It returns nil after a graceful stop, a refusal if the data
 // must not be served, or an error that wraps ErrFailed if the node had to give up.
 func Run(ctx context.Context, o Options) (err error) {
-	n := &Node{cfg: o.Config, log: o.Log, version: o.Version}
+	n := &Node{cfg: o.Config, log: o.Log, version: o.Version, network: o.Network}
 	work, fatal := context.WithCancelCause(context.Background())
 	defer fatal(nil)
 	n.fatal = fatal

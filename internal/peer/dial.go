@@ -92,11 +92,17 @@ func (o *outgoing) complain(err error) {
 	o.link.links.log.Warn("no connection to a node; it is dialed again and again", "node", n.Name, "address", n.Address, "lane", o.lane.String(), "err", err)
 }
 
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	dialer := net.Dialer{KeepAliveConfig: keepAlive}
+	return dialer.DialContext(ctx, "tcp", address)
+}
+
 // connect dials the peer and introduces this node.
 func (o *outgoing) connect(ctx context.Context) (net.Conn, error) {
 	l := o.link.links
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive}
-	conn, err := dialer.DialContext(ctx, "tcp", o.link.node().Address)
+	waiting, cancel := context.WithTimeout(ctx, dialTimeout)
+	conn, err := l.o.Dial(waiting, o.link.node().Address)
+	cancel()
 	if err != nil {
 		return nil, err
 	}

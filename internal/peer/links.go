@@ -27,7 +27,9 @@ type Options struct {
 	// while it is being replaced. Without a secret every address is believed.
 	Secret, Previous []byte
 	TLS              *TLS // nil for none; with a secret only
-	Log              *slog.Logger
+	// Dial connects to an address; nil for TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	Log  *slog.Logger
 }
 
 // Handler takes what peers say. Its methods are called from the goroutines of the
@@ -70,6 +72,9 @@ func New(o Options, h Handler) (*Links, error) {
 	k, err := newKeys(o.Secret, o.Previous)
 	if err != nil {
 		return nil, err
+	}
+	if o.Dial == nil {
+		o.Dial = dialTCP
 	}
 	if o.TLS != nil && !k.prove() {
 		return nil, fmt.Errorf("peer: TLS between nodes wants a shared secret, which proves who the other end is")

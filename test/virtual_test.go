@@ -1,0 +1,294 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"galgo/client"
+	"galgo/internal/config"
+	"galgo/internal/disk/memdisk"
+	"galgo/internal/memnet"
+	"galgo/internal/node"
+)
+
+// The tests of this file run whole nodes, links, sessions and clients, all that a
+// process is but its sockets and files, in virtual time on a network and on disks in
+// memory. What goes wrong is drawn from a seed; how goroutines take turns is not, so a
+// seed says what was tried and not what happened. What follows from a seed alone is
+// galgo sim.
+
+// virtualSeeds is how many seeds a test tries, from virtualSeed on.
+var virtualSeeds, virtualSeed = fromEnv("GALGO_VIRTUAL_SEEDS", 3), fromEnv("GALGO_VIRTUAL_SEED", 1)
+
+func fromEnv(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// virtual is a cluster in a bubble.
+type virtual struct {
+	t     *testing.T
+	rng   *rand.Rand
+	net   *memnet.Network
+	nodes []*virtualNode
+	log   []string // what went wrong, and when
+	began time.Time
+	// doomed is the node whose disk may be lost. Of two there might be no copy left.
+	doomed int
+}
+
+type virtualNode struct {
+	cfg   config.Config
+	host  *memnet.Host
+	name  string
+	disk  *memdisk.Disk
+	stop  context.CancelFunc
+	ready chan struct{}
+	ended chan error // nil while it is down
+}
+
+func newVirtual(t *testing.T, seed uint64, size int) *virtual {
+	v := &virtual{t: t, rng: rand.New(rand.NewPCG(seed, 7)), net: memnet.New(time.Duration(4+seed%7) * time.Millisecond), began: time.Now()}
+	c := config.Default()
+	c.WAL.FileSize, c.WAL.Limit = 256<<10, 1<<20
+	c.Metadata.JournalSlots, c.Metadata.CheckpointMargin = 64, 8
+	c.Root = config.Root{Username: "iggy", Password: "iggy"}
+	c.Cluster.Enabled = size > 1
+	c.HTTP.Enabled, c.QUIC.Enabled, c.WebSocket.Enabled = false, false, false
+	v.doomed = v.rng.IntN(size)
+	for i := range size {
+		name := fmt.Sprint("n", i)
+		c.Cluster.Nodes = append(c.Cluster.Nodes, config.Node{Name: name, IP: name, ReplicaID: i, Ports: config.Ports{TCP: 8090, TCPReplica: 9090}})
+	}
+	for i := range size {
+		n := &virtualNode{cfg: c, name: fmt.Sprint("n", i), disk: memdisk.New(memdisk.Options{})}
+		n.cfg.Cluster.ReplicaID = i
+		n.cfg.TCP.Address = n.name + ":8090"
+		n.host = v.net.Host(n.name)
+		v.nodes = append(v.nodes, n)
+	}
+	return v
+}
+
+func (v *virtual) say(format string, args ...any) {
+	v.log = append(v.log, fmt.Sprintf("%8.3f s  ", time.Since(v.began).Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (v *virtual) start(i int) {
+	n := v.nodes[i]
+	ctx, stop := context.WithCancel(context.Background())
+	ended, ready := make(chan error, 1), make(chan struct{})
+	n.stop, n.ended, n.ready = stop, ended, ready
+	o := node.Options{
+		Config: n.cfg, Log: slog.New(slog.DiscardHandler), Disk: n.disk, Network: n.host, Version: "1.0.0", Ready: func(*node.Node) { close(ready) },
+	}
+	go func() { ended <- node.Run(ctx, o) }()
+}
+
+// serves waits until clients can connect to a node.
+func (v *virtual) serves(i int) {
+	v.t.Helper()
+	select {
+	case <-v.nodes[i].ready:
+	case err := <-v.nodes[i].ended:
+		v.t.Fatalf("%s does not start: %v", v.nodes[i].name, err)
+	}
+}
+
+// down ends a process at once: what its disk holds at this moment is what the next
+// life finds.
+func (v *virtual) down(i int, next func(*memdisk.Disk) *memdisk.Disk) {
+	n := v.nodes[i]
+	n.host.Down()
+	n.disk = next(n.disk)
+	v.end(n)
+}
+
+// end waits until nothing of a life is left, whatever it says: its disk is gone.
+func (v *virtual) end(n *virtualNode) error {
+	n.stop()
+	err := <-n.ended
+	n.host.Down() // what it has begun meanwhile
+	n.ended = nil
+	return err
+}
+
+func (v *virtual) leave(i int) {
+	if err := v.end(v.nodes[i]); err != nil {
+		v.t.Errorf("%s was to stop: %v", v.nodes[i].name, err)
+	}
+	v.nodes[i].disk = v.nodes[i].disk.Kill()
+}
+
+// dial connects a client that knows all nodes, to one of them first.
+func (v *virtual) dial(first int) *client.Client {
+	v.t.Helper()
+	address := func(i int) string { return v.nodes[i%len(v.nodes)].name + ":8090" }
+	var others []string
+	for i := range len(v.nodes) - 1 {
+		others = append(others, address(first+1+i))
+	}
+	host := v.net.Host("client")
+	c, err := client.Dial(context.Background(), address(first), client.WithPassword("iggy", "iggy"), client.WithAddresses(others...),
+		client.WithRetryBudget(10*time.Minute), client.WithDialer(func(ctx context.Context, to string) (net.Conn, error) { return host.Dial(ctx, "tcp", to) }))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return c
+}
+
+// between draws a time.
+func (v *virtual) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(v.rng.Int64N(int64(most-least)))
+}
+
+// trouble does one thing that goes wrong, and mends it.
+func (v *virtual) trouble() {
+	i := v.rng.IntN(len(v.nodes))
+	j := (i + 1 + v.rng.IntN(max(1, len(v.nodes)-1))) % len(v.nodes)
+	power := func(d *memdisk.Disk) *memdisk.Disk { return d.PowerLoss(v.rng) }
+	for what := v.rng.IntN(8); ; what = 0 {
+		switch what {
+		case 0, 1:
+			v.say("n%d is killed", i)
+			v.down(i, (*memdisk.Disk).Kill)
+		case 2:
+			v.say("n%d loses power", i)
+			v.down(i, power)
+		case 3:
+			v.say("all lose power")
+			for k := range v.nodes {
+				v.nodes[k].host.Down()
+				v.nodes[k].disk = power(v.nodes[k].disk)
+			}
+			for k, n := range v.nodes {
+				v.end(n)
+				if k != i {
+					v.start(k)
+				}
+			}
+		case 4:
+			v.say("n%d is stopped", i)
+			v.leave(i)
+		case 5:
+			if len(v.nodes) == 1 {
+				continue
+			}
+			v.replace(v.doomed)
+			return
+		case 6:
+			v.fill(i)
+			return
+		case 7:
+			if i == j {
+				continue
+			}
+			both := v.rng.IntN(2) == 0
+			v.say("n%d to n%d is cut, both ways: %v", i, j, both)
+			v.net.Cut(v.nodes[i].name, v.nodes[j].name)
+			if both {
+				v.net.Cut(v.nodes[j].name, v.nodes[i].name)
+			}
+			time.Sleep(v.between(10*time.Millisecond, 5*time.Second))
+			v.net.Heal(v.nodes[i].name, v.nodes[j].name)
+			v.net.Heal(v.nodes[j].name, v.nodes[i].name)
+			return
+		}
+		time.Sleep(v.between(time.Millisecond, 4*time.Second))
+		v.start(i)
+		return
+	}
+}
+
+// replace gives a node an empty disk in the place of its own.
+func (v *virtual) replace(i int) {
+	v.say("n%d loses its disk", i)
+	v.down(i, func(*memdisk.Disk) *memdisk.Disk { return memdisk.New(memdisk.Options{}) })
+	time.Sleep(v.between(time.Millisecond, 2*time.Second))
+	n := v.nodes[i]
+	n.cfg.Replace = true
+	v.start(i)
+	n.cfg.Replace = false
+	v.serves(i) // before that it would have to be told again
+}
+
+// fill has a disk without room for a while.
+func (v *virtual) fill(i int) {
+	v.say("the disk of n%d is full", i)
+	d := v.nodes[i].disk
+	d.Inject(memdisk.Fault{Class: memdisk.NoSpace, Ops: memdisk.OpCreate | memdisk.OpMkdirAll, Times: memdisk.Forever})
+	time.Sleep(v.between(time.Second, 10*time.Second))
+	d.ClearFaults()
+}
+
+// Whatever happens to its nodes and links, a client of a cluster sees a pause and no
+// error; and what it was told is there once and in order, whichever node it asks.
+func TestTroubleInVirtualTime(t *testing.T) {
+	for seed := virtualSeed; seed < virtualSeed+virtualSeeds; seed++ {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { trouble(t, uint64(seed), []int{3, 3, 5, 1}[seed%4]) })
+		})
+	}
+}
+
+func trouble(t *testing.T, seed uint64, size int) {
+	v := newVirtual(t, seed, size)
+	defer func() {
+		for _, n := range v.nodes {
+			if n.ended != nil {
+				v.end(n)
+			}
+		}
+		if t.Failed() {
+			for _, line := range v.log {
+				t.Log(line)
+			}
+		}
+	}()
+	for i := range v.nodes {
+		v.start(i)
+	}
+	for i := range v.nodes {
+		v.serves(i)
+	}
+	ctx := context.Background()
+	admin := v.dial(0)
+	defer admin.Close()
+	stream, topic := createTopic(t, admin, 2)
+	l := &load{t: t, stop: make(chan struct{})}
+	for i := range 3 {
+		c := v.dial(i % size)
+		defer c.Close()
+		l.wg.Go(func() { l.produce(c, i) })
+	}
+	creator := v.dial(1 % size)
+	defer creator.Close()
+	l.wg.Go(func() { l.createStreams(creator) })
+	for range 12 {
+		time.Sleep(v.between(time.Millisecond, 3*time.Second))
+		v.trouble()
+	}
+	l.awaitMore(50)
+	close(l.stop)
+	l.wg.Wait()
+	v.say("the load ends")
+	time.Sleep(2 * time.Second) // reads may be of the past by less
+	for i := range v.nodes {
+		v.serves(i)
+		c := v.dial(i)
+		l.verify(ctx, c, stream, topic)
+		l.verifyStreams(ctx, c)
+		c.Close()
+	}
+	t.Logf("%d nodes, %.0f s of virtual time", size, time.Since(v.began).Seconds())
+}
