@@ -183,7 +183,7 @@ func (p *pipe) read(b []byte, d *deadline) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		default:
 		}
-		n, err, wait := p.take(b)
+		n, wait, err := p.take(b)
 		if n > 0 || err != nil || len(b) == 0 {
 			return n, err
 		}
@@ -218,23 +218,23 @@ func (w pause) until(over <-chan struct{}) bool {
 }
 
 // take reads what has arrived, or says what to wait for.
-func (p *pipe) take(b []byte) (int, error, pause) {
+func (p *pipe) take(b []byte) (int, pause, error) {
 	flows, network := p.net.flows(p.from, p.to)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait := pause{pipe: p.changed, network: network}
 	switch {
 	case p.gone:
-		return 0, net.ErrClosed, wait
+		return 0, wait, net.ErrClosed
 	case !flows:
-		return 0, nil, wait
+		return 0, wait, nil
 	case len(p.chunks) == 0:
-		return 0, p.ended, wait
+		return 0, wait, p.ended
 	}
 	c := &p.chunks[0]
 	if time.Now().Before(c.at) {
 		wait.at = c.at
-		return 0, nil, wait
+		return 0, wait, nil
 	}
 	n := copy(b, c.bytes)
 	p.size -= n
@@ -242,5 +242,5 @@ func (p *pipe) take(b []byte) (int, error, pause) {
 		p.chunks = p.chunks[1:]
 	}
 	p.touch()
-	return n, nil, wait
+	return n, wait, nil
 }

@@ -10,11 +10,9 @@ import (
 // A topic with durability memory may lose its last messages when the only node loses
 // power, or a sync fails. What is lost was never there from then on, for the model too.
 
-// volatile reports whether a group was made for a topic with durability memory. An
-// update of the topic may have ended that, but a node finds out when it is restarted.
-func (m *model) volatile(id vsr.GroupID) bool { return m.group(id).volatile }
-
-// born takes note of a group that the metadata has just made.
+// born takes note of a group that the metadata has just made, and whether for a topic with
+// durability memory. An update of the topic may end that, but a node finds out when it is
+// restarted.
 func (m *model) born(id uint64) {
 	v := m.metadata.View()
 	if p, ok := v.PartitionOf(id); ok {
