@@ -3,6 +3,7 @@ package shard
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -46,7 +47,7 @@ func (d *Data) recover(dir string, specs []GroupSpec, recovered *wal.Recovered, 
 	for _, s := range specs {
 		known[s.ID] = true
 	}
-	for id := range rows {
+	for _, id := range slices.Sorted(maps.Keys(rows)) { // what the log forgets is written in this order
 		if err := d.unknown(dir, id, known, issued); err != nil {
 			return err
 		}
