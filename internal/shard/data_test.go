@@ -294,6 +294,36 @@ func TestLogOfRemovedGroupsIsFreed(t *testing.T) {
 	}
 }
 
+// What is written about groups that are gone follows from the disk and from nothing else.
+func TestGroupsThatAreGoneAreForgottenInOrder(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	data, exec := newData(t, d, nil)
+	for id := vsr.GroupID(1); id <= 20; id++ {
+		data.Create(spec(id))
+		data.store(id, 10<<10) // the log begins a second file, so that there is one to free
+	}
+	drive(data, exec)
+	data.Checkpoint(func(error) {})
+	drive(data, exec)
+	if err := data.Close(); err != nil {
+		t.Fatal(err)
+	}
+	lives := [2]*memdisk.Disk{d.Clone(), d.Clone()}
+	for _, d := range lives {
+		data, exec := newData(t, d, nil)
+		data.Create(spec(21))
+		for range 10 {
+			data.store(21, 10<<10)
+		}
+		drive(data, exec)
+		data.Checkpoint(func(error) {})
+		drive(data, exec)
+	}
+	if diff := memdisk.Diff(lives[0], lives[1]); diff != "" {
+		t.Errorf("two starts of one disk do not write the same: %s", diff)
+	}
+}
+
 // While checkpoints fail the log grows to a bound, and no further.
 func TestLogIsBoundedWhileCheckpointsFail(t *testing.T) {
 	disk := memdisk.New(memdisk.Options{})
