@@ -8,10 +8,12 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"galgo"
 	"galgo/client"
 	"galgo/internal/config"
 	"galgo/internal/disk/memdisk"
@@ -231,6 +233,66 @@ func (v *virtual) fill(i int) {
 	d.ClearFaults()
 }
 
+// group is consumers that share a topic, and what they were given.
+type group struct {
+	wg   sync.WaitGroup
+	stop []context.CancelFunc
+
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+// join adds a consumer, which no trouble may end.
+func (g *group) join(t *testing.T, c *client.Client, stream, topic galgo.Identifier) {
+	ctx, stop := context.WithCancel(context.Background())
+	g.stop = append(g.stop, stop)
+	k := c.NewGroupConsumer(client.GroupConsumerSpec{Stream: stream, Topic: topic, Group: galgo.NamedID("g"), Create: true})
+	g.wg.Go(func() {
+		err := k.Run(ctx, func(_ context.Context, _ uint32, m galgo.Message) error {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if g.seen == nil {
+				g.seen = map[string]int{}
+			}
+			g.seen[string(m.Payload)]++
+			return nil
+		})
+		if ctx.Err() == nil {
+			t.Errorf("a consumer of the group ended: %v", err)
+		}
+	})
+}
+
+// awaits waits until all that was acknowledged was given to somebody.
+func (g *group) awaits(t *testing.T, l *load) {
+	t.Helper()
+	missing := ""
+	for range 120 {
+		g.mu.Lock()
+		missing = ""
+		for producer, n := range l.numbers {
+			for i := range n {
+				if payload := fmt.Sprintf("numbered %d %d", producer, i); g.seen[payload] == 0 {
+					missing = payload
+				}
+			}
+		}
+		g.mu.Unlock()
+		if missing == "" || t.Failed() {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	t.Errorf("%q was acknowledged, and no consumer of the group was given it", missing)
+}
+
+func (g *group) leave() {
+	for _, stop := range g.stop {
+		stop()
+	}
+	g.wg.Wait()
+}
+
 // Whatever happens to its nodes and links, a client of a cluster sees a pause and no
 // error; and what it was told is there once and in order, whichever node it asks.
 func TestTroubleInVirtualTime(t *testing.T) {
@@ -274,6 +336,13 @@ func trouble(t *testing.T, seed uint64, size int) {
 	creator := v.dial(1 % size)
 	defer creator.Close()
 	l.wg.Go(func() { l.createStreams(creator) })
+	var readers group
+	for i := range 2 {
+		c := v.dial((i + 2) % size)
+		defer c.Close()
+		readers.join(t, c, stream, topic)
+	}
+	defer readers.leave()
 	for range 12 {
 		time.Sleep(v.between(time.Millisecond, 3*time.Second))
 		v.trouble()
@@ -282,6 +351,7 @@ func trouble(t *testing.T, seed uint64, size int) {
 	close(l.stop)
 	l.wg.Wait()
 	v.say("the load ends")
+	readers.awaits(t, l)
 	time.Sleep(2 * time.Second) // reads may be of the past by less
 	for i := range v.nodes {
 		v.serves(i)
