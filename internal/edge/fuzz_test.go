@@ -15,7 +15,7 @@ func FuzzConnection(f *testing.F) {
 	admin := r.signedIn()
 	admin.makeTopic(2)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r.nextID++
+		r.nextID.Add(1)
 		here := *r // with the testing.T of this run
 		here.t = t
 		p := here.signedIn()

@@ -208,10 +208,11 @@ func TestPollsOfMembersAreEnded(t *testing.T) {
 			return true
 		}
 		a.wantStatus(a.ask(a.commandHeader(wire.CommandPollMessages), groupPoll(0, false)), galgo.CodeTransientNotAccepted)
+		synctest.Wait()
 		if r.node.polled != 0 {
 			t.Errorf("%d polls ended before the node answered", r.node.polled)
 		}
-		r.node.post(late)
+		r.node.post(func() { late() })
 		synctest.Wait()
 		if r.node.polled != 1 {
 			t.Errorf("%d polls ended, want 1", r.node.polled)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ type edgeRig struct {
 	server   *Server
 	listener *pipeListener
 	stop     func() // ends Serve and waits for it
-	nextID   uint32
+	nextID   *atomic.Uint32
 }
 
 func newRig(t testing.TB, change ...func(*Options)) *edgeRig {
@@ -69,7 +70,7 @@ func newRig(t testing.TB, change ...func(*Options)) *edgeRig {
 	for _, f := range change {
 		f(&o)
 	}
-	r := &edgeRig{t: t, node: newFakeNode(t), listener: newPipeListener()}
+	r := &edgeRig{nextID: new(atomic.Uint32), t: t, node: newFakeNode(t), listener: newPipeListener()}
 	r.server = New(o, r.node)
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
@@ -111,8 +112,7 @@ func (r *edgeRig) connect() *peer {
 }
 
 func (r *edgeRig) peerOver(conn net.Conn) *peer {
-	r.nextID++
-	return &peer{rig: r, t: r.t, conn: conn, client: clientID(r.nextID), number: 1}
+	return &peer{rig: r, t: r.t, conn: conn, client: clientID(r.nextID.Add(1)), number: 1}
 }
 
 func clientID(n uint32) (id galgo.ClientID) {
