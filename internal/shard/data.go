@@ -377,11 +377,9 @@ func (g *dataGroup) settlePurges(all bool) {
 	}
 }
 
-// readable: what is applied here is not of the past. A replica that has heard nothing
-// of its view for an election timeout, or that may have acknowledged more before it
-// was restarted, does not answer.
+// readable: what is applied here is not of the past, as far as the core can know.
 func (g *dataGroup) readable() bool {
-	return !g.gone && !g.taking.installing && g.group.core.Current() && g.group.core.Barrier() == 0
+	return !g.gone && !g.taking.installing && g.group.core.Current()
 }
 
 // Poll plans a poll against what is committed; the plan is read off the loop.

@@ -94,8 +94,8 @@ func (d *Data) Primary(id vsr.GroupID) (uint8, bool) {
 }
 
 // Readable reports whether the metadata here is not of the past: see dataGroup.readable.
-func (m *Metadata) Readable() bool { return m.group.core.Current() && m.group.core.Barrier() == 0 }
+func (m *Metadata) Readable() bool { return m.group.core.Current() }
 
 func primaryOf(c *vsr.Core) (uint8, bool) {
-	return c.Primary(), c.Status() == vsr.StatusNormal && c.Current()
+	return c.Primary(), c.Status() == vsr.StatusNormal && c.Hears()
 }

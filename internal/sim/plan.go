@@ -216,7 +216,7 @@ func drawTiming(rng *rand.Rand) vsr.Timing {
 	return vsr.Timing{
 		HeartbeatTicks: beat, RetransmitTicks: 2 + rng.IntN(10), ElectionTicks: election, ViewChangeTicks: election + rng.IntN(60),
 		RepeatTicks: 3 + rng.IntN(10), ProbeTicks: 4 + rng.IntN(20), ProbeAttempts: 2 + rng.IntN(4), RepairTicks: 4 + rng.IntN(20),
-		TransferRounds: 3 + rng.IntN(4),
+		TransferRounds: 3 + rng.IntN(4), CommitTicks: 1,
 	}
 }
 

@@ -156,7 +156,7 @@ type Core struct {
 	verified             Op
 	commitMax, commitOut Op // known to be chosen; handed out in Ready.Commit
 	checkpoint           Op // up to here the log may have been freed
-	barrier              Op // reads wait for it after a restart
+	barrier              Op // reads wait for it: see Barrier
 
 	peers    []peer
 	now      uint64 // ticks since New, from 1: 0 is never
@@ -439,8 +439,8 @@ func (c *Core) IsPrimary() bool {
 	return c.leads() && !c.needsPersist() && !c.election.suspecting
 }
 
-// Barrier returns the op that reads wait for after a restart, 0 for none: this
-// replica may have acknowledged everything up to there before.
+// Barrier returns the op that reads wait for, 0 for none: after a restart this replica
+// may have acknowledged everything up to there before, after a silence others may.
 func (c *Core) Barrier() Op {
 	if c.log.base >= c.barrier {
 		return 0
@@ -448,10 +448,17 @@ func (c *Core) Barrier() Op {
 	return c.barrier
 }
 
-// Current reports whether the replica has heard of its view within the election
-// timeout: as a backup its primary, as the primary a quorum.
-func (c *Core) Current() bool {
+// Hears reports whether the replica has heard of its view within the election timeout:
+// as a backup its primary, as the primary a quorum.
+func (c *Core) Hears() bool {
 	return c.cfg.Replicas == 1 || c.heard && c.settled() && !c.election.suspecting && c.clocks.silent < c.timing.ElectionTicks
+}
+
+// Current reports whether what is applied here may be read as of now: the replica hears
+// of its view, holds all that was chosen while it did not, and has applied what it knew
+// to be chosen an election timeout ago.
+func (c *Core) Current() bool {
+	return c.Hears() && c.Barrier() == 0 && (c.leads() || c.clocks.behind < c.timing.ElectionTicks)
 }
 
 // Status returns the replica's status.

@@ -43,3 +43,65 @@ func TestBackupReadsWhatTheViewBeganWith(t *testing.T) {
 		t.Errorf("barrier %d, the log of the next view ends at op 1", c.Barrier())
 	}
 }
+
+// A backup that was cut off hears a heartbeat again: what it has applied is of the past
+// until it has all that was chosen meanwhile.
+func TestBackupIsNotCurrentAfterASilence(t *testing.T) {
+	g := newGroup(3)
+	primary, backup := g.cores[0], g.cores[2]
+	cut := func(m Message) bool { return m.To == 2 }
+	for range 8 {
+		propose(t, primary, "x")
+		for range 3 {
+			g.perform(0, true, cut)
+			g.perform(1, true, cut)
+		}
+	}
+	for range 2 * backup.timing.ElectionTicks {
+		backup.Tick()
+	}
+	if backup.Current() {
+		t.Fatal("current while it is cut off")
+	}
+	beat := Message{Kind: MessageCommit, From: 0, Group: 7, Incarnation: 3, Boot: 1, Op: primary.Head(), Identity: primary.HeadIdentity(), Commit: primary.CommitMax(), Beat: 1}
+	backup.Step(beat)
+	if !backup.Hears() || backup.Current() || backup.Barrier() != primary.CommitMax() {
+		t.Errorf("hears %v, current %v, barrier %d; it knows that ops up to %d are chosen", backup.Hears(), backup.Current(), backup.Barrier(), primary.CommitMax())
+	}
+	beat.Beat, beat.Commit = 2, primary.CommitMax()+9
+	backup.Step(beat)
+	if backup.Barrier() != primary.CommitMax() {
+		t.Errorf("barrier %d: it moves on although the silence is over", backup.Barrier())
+	}
+}
+
+// A backup that hears its primary all the time, and applies nothing of what it learns, is
+// of the past after an election timeout; one that is only a little behind is not.
+func TestBackupThatDoesNotKeepUpIsNotCurrent(t *testing.T) {
+	backup := fresh(2, 3)
+	g := &group{cores: []*Core{2: backup}}
+	lost := func(Message) bool { return true }
+	var last *Prepare
+	beat := func(commit Op) {
+		m := told(MessageCommit, 0, 0)
+		m.Beat, m.Commit = backup.clocks.beat+1, commit
+		backup.Step(m)
+		backup.Tick()
+	}
+	beat(0)
+	for op := Op(1); op <= Op(2*backup.timing.ElectionTicks); op++ {
+		last = after(last, 0, "x")
+		backup.Step(carrying(told(MessagePrepare, 0, 0), last))
+		beat(op - 1)
+		if !backup.Current() {
+			t.Fatalf("not current, with op %d applied and %d chosen", backup.CommitMin(), backup.CommitMax())
+		}
+		g.perform(2, true, lost)
+	}
+	for range 2 * backup.timing.ElectionTicks {
+		beat(last.Op + 5)
+	}
+	if !backup.Hears() || backup.Current() {
+		t.Errorf("hears %v, current %v, with op %d applied for so long and %d chosen", backup.Hears(), backup.Current(), backup.CommitMin(), backup.CommitMax())
+	}
+}

@@ -178,13 +178,16 @@ func (c *Core) onCommit(m *Message) {
 	if !c.fromPrimary(m) {
 		return
 	}
+	c.learnCommit(m.Commit)
 	if m.Beat > c.clocks.beat {
+		if !c.Hears() { // others went on meanwhile
+			c.barrier = max(c.barrier, c.commitMax)
+		}
 		c.clocks.beat = m.Beat
 		c.clocks.silent = 0
 		c.heard = true
 		c.election.suspecting, c.election.tries = false, 0
 	}
-	c.learnCommit(m.Commit)
 	if c.settled() && m.Op > c.log.head && c.target == nil {
 		c.aim(target{op: m.Op, identity: m.Identity, below: m.Op, belowIdentity: m.Identity})
 	}

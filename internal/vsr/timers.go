@@ -49,6 +49,8 @@ const patienceMax = 3
 type clocks struct {
 	silent     int // since the primary was heard; as primary: since a quorum was
 	patience   int // limit of silent, with jitter
+	behind     int // since due was the commit point, as a backup, and not all of it applied
+	due        Op
 	beat       uint64
 	heartbeat  int // since the last commit message
 	told       Op  // commit point in the last one, or in a prepare since
@@ -190,6 +192,7 @@ func (c *Core) tickBackup() {
 	if !c.settled() && (c.target == nil || c.doubt == DoubtAll) && !c.transferring() {
 		c.tickProbe()
 	}
+	c.tickBehind()
 	c.clocks.silent++
 	if c.clocks.silent < c.clocks.patience || c.doubt == DoubtAll {
 		return
@@ -199,6 +202,14 @@ func (c *Core) tickBackup() {
 		return
 	}
 	c.suspect()
+}
+
+// tickBehind counts for how long this backup has not applied what it knew to be chosen.
+func (c *Core) tickBehind() {
+	c.clocks.behind++
+	if c.log.base >= c.clocks.due {
+		c.clocks.behind, c.clocks.due = 0, c.commitMax
+	}
 }
 
 // tickViewChange repeats what was said, asks whether the view has long begun,
