@@ -23,6 +23,10 @@ const (
 	// undoneMax bounds the bytes of a connection that were handed on and are not dealt
 	// with; beyond, it is not read. One record may be longer.
 	undoneMax = 32 << 20
+	// askedMax bounds the bytes of questions between two nodes, either way, that are not
+	// answered. Beyond, none is asked, and one that comes is answered with nothing: their
+	// answers wait for frames of the same connection, so that it is read all the same.
+	askedMax = 32 << 20
 	// growth is how much memory a long record gets before so much of it has come.
 	growth = 1 << 20
 )
@@ -84,9 +88,11 @@ func (l *Links) admit(ctx context.Context, conn net.Conn, known func()) {
 		return
 	}
 	conn.SetDeadline(time.Time{})
-	in := &incoming{link: l.peers[h.from], lane: h.lane, life: h.life, conn: secured, window: newWindow(undoneMax)}
+	in := newIncoming(l.peers[h.from], h.lane, h.life, secured)
+	ended := context.AfterFunc(ctx, in.close)
+	defer ended()
 	in.link.connected(in, h.phase)
-	err = in.read(ctx)
+	err = in.read()
 	in.link.disconnected(in)
 	if ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		l.log.Warn("connection of a peer ended", "node", in.link.node().Name, "lane", in.lane.String(), "err", err)
@@ -142,11 +148,22 @@ type incoming struct {
 	lane   Lane
 	life   uint64
 	conn   net.Conn
-	window *window
+	window *window // of all but questions
+	asked  *window
+}
+
+func newIncoming(k *link, lane Lane, life uint64, conn net.Conn) *incoming {
+	return &incoming{link: k, lane: lane, life: life, conn: conn, window: newWindow(undoneMax), asked: newWindow(askedMax)}
+}
+
+// close ends the connection, also while it is not read because too much is undone.
+func (in *incoming) close() {
+	in.window.close()
+	in.conn.Close()
 }
 
 // read hands on what comes until the connection ends.
-func (in *incoming) read(ctx context.Context) error {
+func (in *incoming) read() error {
 	r := bufio.NewReaderSize(in.conn, readBuffer)
 	var head [recordHeadSize]byte
 	for {
@@ -158,8 +175,8 @@ func (in *incoming) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !in.window.acquire(ctx, h.size) {
-			return ctx.Err()
+		if h.kind != recordCall && !in.window.acquire(h.size) {
+			return net.ErrClosed
 		}
 		body, err := in.readBody(r, h.size)
 		if err != nil {
@@ -210,11 +227,7 @@ func (in *incoming) take(kind recordKind, body []byte) error {
 		l.handler.Deliver(m, done)
 		return nil
 	case recordCall:
-		id, subject := binary.LittleEndian.Uint64(body), body[8]
-		l.handler.Asked(in.link.id, subject, body[callHeadSize:], func(answer []byte) {
-			in.link.answer(id, answer)
-			done()
-		})
+		in.ask(body)
 		return nil
 	case recordAnswer:
 		l.calls.answered(in.link.id, binary.LittleEndian.Uint64(body), body[answerHeadSize:])
@@ -225,38 +238,74 @@ func (in *incoming) take(kind recordKind, body []byte) error {
 	return nil
 }
 
+// ask hands a question on, unless too many wait for their answers.
+func (in *incoming) ask(body []byte) {
+	id, subject := binary.LittleEndian.Uint64(body), body[8]
+	if !in.asked.tryAcquire(len(body)) {
+		in.link.answer(id, nil)
+		return
+	}
+	in.link.links.handler.Asked(in.link.id, subject, body[callHeadSize:], func(answer []byte) {
+		in.link.answer(id, answer)
+		in.asked.release(len(body))
+	})
+}
+
 // window bounds what one goroutine hands on to others.
 type window struct {
-	mu    sync.Mutex
-	used  int
-	limit int
-	freed chan struct{}
+	mu     sync.Mutex
+	used   int
+	limit  int
+	closed bool
+	freed  chan struct{}
 }
 
 func newWindow(limit int) *window { return &window{limit: limit, freed: make(chan struct{}, 1)} }
 
-// acquire waits until there is room for n, or nothing is under way; false if ctx ended.
-func (w *window) acquire(ctx context.Context, n int) bool {
-	for {
-		w.mu.Lock()
-		if w.used == 0 || w.used+n <= w.limit {
-			w.used += n
-			w.mu.Unlock()
-			return true
-		}
-		w.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return false
-		case <-w.freed:
-		}
+// tryAcquire takes n if there is room for it, or nothing is under way.
+func (w *window) tryAcquire(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed || w.used > 0 && w.used+n > w.limit {
+		return false
 	}
+	w.used += n
+	return true
+}
+
+// acquire waits until there is room for n; false if the window was closed.
+func (w *window) acquire(n int) bool {
+	for !w.tryAcquire(n) {
+		if w.isClosed() {
+			return false
+		}
+		<-w.freed
+	}
+	return true
+}
+
+func (w *window) isClosed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closed
 }
 
 func (w *window) release(n int) {
 	w.mu.Lock()
 	w.used -= n
 	w.mu.Unlock()
+	w.wake()
+}
+
+// close has nobody wait.
+func (w *window) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	w.wake()
+}
+
+func (w *window) wake() {
 	select {
 	case w.freed <- struct{}{}:
 	default:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+
+	"galgo/internal/vsr"
 )
 
 // Errors of a question.
@@ -23,24 +25,33 @@ type calls struct {
 	mu      sync.Mutex
 	next    uint64 // never that of an earlier life: it begins anywhere
 	pending map[uint64]call
+	bytes   [vsr.ReplicasMax]int // of those that wait, by who was asked
 }
 
 type call struct {
 	to   uint8
+	size int
 	done func(answer []byte, err error)
 }
 
 func newCalls() *calls { return &calls{next: rand.Uint64(), pending: map[uint64]call{}} }
 
-func (c *calls) begin(to uint8, done func([]byte, error)) (id uint64, ok bool) {
+func (c *calls) begin(to uint8, size int, done func([]byte, error)) (id uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.pending) >= callsMax {
+	if len(c.pending) >= callsMax || c.bytes[to] > 0 && c.bytes[to]+size > askedMax {
 		return 0, false
 	}
 	c.next++
-	c.pending[c.next] = call{to, done}
+	c.pending[c.next] = call{to, size, done}
+	c.bytes[to] += size
 	return c.next, true
+}
+
+// remove takes a question out, under the lock.
+func (c *calls) remove(id uint64, q call) {
+	delete(c.pending, id)
+	c.bytes[q.to] -= q.size
 }
 
 // end takes a question out; false if its outcome was told already.
@@ -48,7 +59,9 @@ func (c *calls) end(id uint64) (call, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q, ok := c.pending[id]
-	delete(c.pending, id)
+	if ok {
+		c.remove(id, q)
+	}
 	return q, ok
 }
 
@@ -58,7 +71,7 @@ func (c *calls) answered(from uint8, id uint64, answer []byte) {
 	q, ok := c.pending[id]
 	ok = ok && q.to == from
 	if ok {
-		delete(c.pending, id)
+		c.remove(id, q)
 	}
 	c.mu.Unlock()
 	if ok {
@@ -73,7 +86,7 @@ func (c *calls) lost(to uint8) {
 	for id, q := range c.pending {
 		if q.to == to {
 			over = append(over, q)
-			delete(c.pending, id)
+			c.remove(id, q)
 		}
 	}
 	c.mu.Unlock()
@@ -94,14 +107,14 @@ func (l *Links) Ask(to uint8, subject uint8, head, body []byte, done func(answer
 		done(nil, ErrNotAsked)
 		return nothing
 	}
-	id, ok := l.calls.begin(to, done)
+	id, ok := l.calls.begin(to, callHeadSize+len(head)+len(body), done)
 	if !ok {
 		done(nil, ErrNotAsked)
 		return nothing
 	}
 	b := make([]byte, 0, callHeadSize+len(head))
 	b = append(binary.LittleEndian.AppendUint64(b, id), subject)
-	if !l.peers[to].put(dataEntry(recordCall, append(b, head...), body)) {
+	if !l.peers[to].put(dataEntry(recordCall, append(b, head...), body), rankAsked) {
 		if _, ok := l.calls.end(id); ok {
 			done(nil, ErrNotAsked)
 		}
@@ -113,14 +126,14 @@ func (l *Links) Ask(to uint8, subject uint8, head, body []byte, done func(answer
 // answer sends the answer to a question of the peer. It may be lost with the connection,
 // which the peer notices too.
 func (k *link) answer(id uint64, answer []byte) {
-	k.put(dataEntry(recordAnswer, binary.LittleEndian.AppendUint64(nil, id), answer))
+	k.put(dataEntry(recordAnswer, binary.LittleEndian.AppendUint64(nil, id), answer), rankNow)
 }
 
 // put queues a question or an answer on the lane for its length.
-func (k *link) put(e entry) bool {
+func (k *link) put(e entry, r rank) bool {
 	lane := Control
 	if e.size > shortBody {
 		lane = Bulk
 	}
-	return k.out[lane].queue.put(e, rankNow)
+	return k.out[lane].queue.put(e, r)
 }

@@ -227,7 +227,7 @@ func (k *link) connected(in *incoming, phase Phase) {
 	k.in[in.lane] = in
 	k.mu.Unlock()
 	for _, c := range old {
-		c.conn.Close()
+		c.close()
 	}
 	k.links.handler.Heard(k.id)
 	for _, o := range k.out {

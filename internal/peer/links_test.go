@@ -229,7 +229,7 @@ func TestQuestions(t *testing.T) {
 func TestAnswersThatNobodyWaitsFor(t *testing.T) {
 	c := newCalls()
 	told := 0
-	id, _ := c.begin(1, func([]byte, error) { told++ })
+	id, _ := c.begin(1, 10, func([]byte, error) { told++ })
 	c.answered(2, id, nil)
 	if told != 0 || len(c.pending) != 1 {
 		t.Error("another replica answered")
@@ -237,8 +237,17 @@ func TestAnswersThatNobodyWaitsFor(t *testing.T) {
 	c.answered(1, id, nil)
 	c.answered(1, id, nil)
 	c.lost(1)
-	if told != 1 {
-		t.Errorf("told %d times", told)
+	if told != 1 || c.bytes[1] != 0 {
+		t.Errorf("told %d times, %d bytes are under way", told, c.bytes[1])
+	}
+	if _, ok := c.begin(2, askedMax+1, nil); !ok {
+		t.Error("a long question is never asked")
+	}
+	if _, ok := c.begin(2, 1, nil); ok {
+		t.Error("the bytes of questions are not bounded")
+	}
+	if _, ok := c.begin(3, askedMax, nil); !ok {
+		t.Error("a node has too much to answer, and another is not asked")
 	}
 	if a, b := newCalls(), newCalls(); a.next == b.next {
 		t.Error("two lives number their questions alike")
@@ -247,7 +256,7 @@ func TestAnswersThatNobodyWaitsFor(t *testing.T) {
 	for len(c.pending) < callsMax {
 		c.pending[uint64(len(c.pending)+10)] = call{}
 	}
-	if _, ok := c.begin(1, nil); ok {
+	if _, ok := c.begin(1, 1, nil); ok {
 		t.Error("questions are not bounded")
 	}
 }
@@ -297,8 +306,8 @@ func TestConnectionsOfOtherLivesAreClosed(t *testing.T) {
 	n := mustNew(t, options(0, "a:1", "b:1"))
 	k := n.peers[1]
 	old, other := net.Pipe()
-	k.connected(&incoming{link: k, lane: Bulk, life: 100, conn: old}, Begun)
-	k.connected(&incoming{link: k, lane: Control, life: 90}, Empty)
+	k.connected(newIncoming(k, Bulk, 100, old), Begun)
+	k.connected(newIncoming(k, Control, 90, nil), Empty)
 	other.SetReadDeadline(time.Now().Add(time.Second))
 	if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection of another life: %v", err)
@@ -387,18 +396,21 @@ func TestStrangersAreBounded(t *testing.T) {
 
 func TestWindow(t *testing.T) {
 	w := newWindow(10)
-	if !w.acquire(t.Context(), 20) {
+	if !w.acquire(20) {
 		t.Fatal("nothing is under way, and a long record has no room")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if w.acquire(ctx, 1) {
+	if w.tryAcquire(1) {
 		t.Error("taken beyond the window")
 	}
 	got := make(chan bool)
-	go func() { got <- w.acquire(t.Context(), 10) }()
+	go func() { got <- w.acquire(10) }()
 	w.release(20)
 	if !<-got {
 		t.Error("no room after it was given back")
+	}
+	go func() { got <- w.acquire(10) }()
+	w.close()
+	if <-got {
+		t.Error("taken although the window was closed")
 	}
 }

@@ -11,6 +11,7 @@ type rank uint8
 
 const (
 	rankNow   rank = iota // what acknowledgements wait for
+	rankAsked             // questions, whose answers may wait for the above
 	rankLater             // what repairs a replica that is behind
 	ranks
 )
@@ -21,7 +22,7 @@ const (
 	queueBytesMax = 64 << 20
 )
 
-// laterShare: after so many bytes of the first rank one entry of the second has its
+// laterShare: after so many bytes of the ranks before it one entry of a rank has its
 // turn, so that a replica that is behind catches up also under load.
 const laterShare = 4 << 20
 
@@ -61,7 +62,7 @@ type queue struct {
 	mu      sync.Mutex
 	waiting [ranks][]entry
 	bytes   [ranks]int
-	passed  int // bytes of the first rank since the second had its turn
+	passed  [ranks]int // bytes of the ranks before since one had its turn
 	open    bool
 	wake    chan struct{} // a token says that something waits
 }
@@ -90,13 +91,34 @@ func (q *queue) put(e entry, r rank) bool {
 func (q *queue) take(batch []entry) []entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting[rankNow]) == 0 || q.passed >= laterShare {
-		q.passed = 0
-		batch = q.move(batch, rankLater, 1)
+	for r := rankLater; r > rankNow; r-- {
+		count := 1
+		switch nothing := q.bytesBefore(r) == 0; {
+		case nothing && r == rankAsked:
+			count = batchCountMax
+		case !nothing && q.passed[r] < laterShare:
+			continue
+		}
+		q.passed[r] = 0
+		batch = q.write(batch, r, count)
 	}
-	before := q.bytes[rankNow]
-	batch = q.move(batch, rankNow, batchCountMax)
-	q.passed += before - q.bytes[rankNow]
+	return q.write(batch, rankNow, batchCountMax)
+}
+
+func (q *queue) bytesBefore(r rank) (n int) {
+	for before := range r {
+		n += q.bytes[before]
+	}
+	return n
+}
+
+// write moves entries of a rank and counts them as passed for those behind.
+func (q *queue) write(batch []entry, r rank, count int) []entry {
+	before := q.bytes[r]
+	batch = q.move(batch, r, count)
+	for behind := r + 1; behind < ranks; behind++ {
+		q.passed[behind] += before - q.bytes[r]
+	}
 	return batch
 }
 
@@ -118,5 +140,5 @@ func (q *queue) move(batch []entry, r rank, count int) []entry {
 func (q *queue) reopen(open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.open, q.waiting, q.bytes, q.passed = open, [ranks][]entry{}, [ranks]int{}, 0
+	q.open, q.waiting, q.bytes, q.passed = open, [ranks][]entry{}, [ranks]int{}, [ranks]int{}
 }

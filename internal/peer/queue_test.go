@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"slices"
 	"testing"
 
 	"galgo/internal/vsr"
@@ -70,6 +71,36 @@ func TestQueueRanks(t *testing.T) {
 	}
 	if !first || turn != 1+laterShare/size || n != 2+2*laterShare/size {
 		t.Errorf("an entry of the first rank came first: %v; the second had its turn at %d of %d", first, turn, n)
+	}
+}
+
+// Questions come after what acknowledgements wait for and before what repairs, and have
+// their turn.
+func TestQueueRankOfQuestions(t *testing.T) {
+	q := newQueue()
+	q.reopen(true)
+	q.put(sized(3), rankLater)
+	for range 3 {
+		q.put(sized(2), rankAsked)
+	}
+	q.put(sized(1), rankNow)
+	var sizes []int
+	for batch := q.take(nil); len(batch) > 0; batch = q.take(nil) {
+		for _, e := range batch {
+			sizes = append(sizes, e.size)
+		}
+	}
+	if !slices.Equal(sizes, []int{1, 2, 2, 2, 3}) {
+		t.Errorf("left in the order %v", sizes)
+	}
+	q.put(sized(2), rankAsked)
+	for range 2 * laterShare / batchBytesMax {
+		q.put(sized(batchBytesMax), rankNow)
+	}
+	for n := 0; len(q.waiting[rankAsked]) > 0; n++ {
+		if q.take(nil); n > laterShare/batchBytesMax {
+			t.Fatal("under load no question leaves")
+		}
 	}
 }
 
