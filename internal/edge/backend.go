@@ -126,6 +126,7 @@ type SendRequest struct {
 	Request  uint64
 	Numbered bool // the header carried a request checksum: store it once (design.md §3.5)
 	User     uint32
+	Born     uint64 // of the user, see metadata.Actor
 }
 
 // SendReply answers a SendRequest. Code 0: stored at Base, committed at Op.
@@ -147,6 +148,7 @@ type OffsetRequest struct {
 	Client   galgo.ClientID
 	Request  uint64
 	User     uint32
+	Born     uint64 // of the user, see metadata.Actor
 }
 
 // OffsetReply answers reads and writes of consumer offsets.

@@ -206,6 +206,7 @@ func (c *conn) autoCommit(ctx context.Context, r *request, poll *PollRequest, la
 		Client:   r.session.client,
 		Request:  r.Request,
 		User:     r.session.actor.User,
+		Born:     r.session.actor.Born,
 	}, q.done)
 	await(ctx, c, r, q)
 }

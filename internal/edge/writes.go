@@ -7,22 +7,28 @@ import (
 )
 
 // serveWrite hands a send or an offset write to the node. It is answered when the
-// node is done; meanwhile the connection goes on.
+// node is done; meanwhile the connection goes on. Nobody is allowed anything by a view
+// that may be of the past.
 func (c *conn) serveWrite(r *request) {
-	var code galgo.Code
-	switch r.Operation {
-	case wire.OperationSendMessages:
-		code = c.send(r)
-	case wire.OperationStoreConsumerOffset:
-		code = c.storeOffset(r)
-	case wire.OperationDeleteConsumerOffset:
-		code = c.deleteOffset(r)
-	default:
-		code = galgo.CodeInvalidCommand
+	code := galgo.CodeTransientNotAccepted
+	if c.server.backend.Current() {
+		code = c.write(r)
 	}
 	if code != galgo.CodeOK {
 		c.deny(&r.RequestHeader, code)
 	}
+}
+
+func (c *conn) write(r *request) galgo.Code {
+	switch r.Operation {
+	case wire.OperationSendMessages:
+		return c.send(r)
+	case wire.OperationStoreConsumerOffset:
+		return c.storeOffset(r)
+	case wire.OperationDeleteConsumerOffset:
+		return c.deleteOffset(r)
+	}
+	return galgo.CodeInvalidCommand
 }
 
 // send checks a batch and hands it on. The order of checks is that of wire.md
@@ -77,6 +83,7 @@ func (c *conn) submit(r *request, m *wire.SendMessagesRequest, view *metadata.Vi
 		Request:  r.Request,
 		Numbered: numbered,
 		User:     r.session.actor.User,
+		Born:     r.session.actor.Born,
 	}, w.sent)
 	return galgo.CodeOK
 }
@@ -158,6 +165,7 @@ func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic g
 		Client:  r.session.client,
 		Request: r.Request,
 		User:    r.session.actor.User,
+		Born:    r.session.actor.Born,
 	}
 	return placement{t.Stream, t.ID, partition.ID}, request, galgo.CodeOK
 }

@@ -24,9 +24,9 @@ var errMalformed = errors.New("router: what another node sent is malformed")
 const (
 	metadataSize      = 53
 	metadataReplySize = 31
-	sendSize          = 41
+	sendSize          = 57
 	sendReplySize     = 20
-	offsetSize        = 50
+	offsetSize        = 82
 	offsetReplySize   = 29
 )
 
@@ -84,30 +84,33 @@ func decodeMetadataReply(b []byte) (r edge.MetadataReply, err error) {
 }
 
 // appendSend encodes all but the batch, which goes behind:
-// 8 group, 16 client, 8 request, 4 user, 4 count, 1 numbered.
-func appendSend(b []byte, r *edge.SendRequest) []byte {
+// 8 group, 16 client, 8 request, 4 user, 4 count, 8 born, 8 op of the metadata that were
+// seen when it was asked, 1 numbered.
+func appendSend(b []byte, r *edge.SendRequest, seen uint64) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint64(b, r.Group)
 	b = append(b, r.Client[:]...)
 	b = le.AppendUint64(b, r.Request)
 	b = le.AppendUint32(b, r.User)
 	b = le.AppendUint32(b, r.Count)
+	b = le.AppendUint64(b, r.Born)
+	b = le.AppendUint64(b, seen)
 	if r.Numbered {
 		return append(b, 1)
 	}
 	return append(b, 0)
 }
 
-func decodeSend(b []byte) (r edge.SendRequest, err error) {
-	if len(b) < sendSize || b[40] > 1 {
-		return r, errMalformed
+func decodeSend(b []byte) (r edge.SendRequest, seen uint64, err error) {
+	if len(b) < sendSize || b[56] > 1 {
+		return r, 0, errMalformed
 	}
 	le := binary.LittleEndian
 	r = edge.SendRequest{
-		Group: le.Uint64(b), Request: le.Uint64(b[24:]), User: le.Uint32(b[32:]), Count: le.Uint32(b[36:]), Numbered: b[40] == 1, Batch: b[sendSize:],
+		Group: le.Uint64(b), Request: le.Uint64(b[24:]), User: le.Uint32(b[32:]), Count: le.Uint32(b[36:]), Born: le.Uint64(b[40:]), Numbered: b[56] == 1, Batch: b[sendSize:],
 	}
 	copy(r.Client[:], b[8:])
-	return r, nil
+	return r, le.Uint64(b[48:]), nil
 }
 
 // appendSendReply: 4 code, 8 base offset, 8 op.
@@ -126,8 +129,9 @@ func decodeSendReply(b []byte) (r edge.SendReply, err error) {
 	return edge.SendReply{Code: galgo.Code(le.Uint32(b)), Base: le.Uint64(b[4:]), Op: le.Uint64(b[12:])}, nil
 }
 
-// appendOffset: 8 group, 1 kind, 4 key, 8 offset, 1 flags, 16 client, 8 request, 4 user.
-func appendOffset(b []byte, r *edge.OffsetRequest) []byte {
+// appendOffset: 8 group, 1 kind, 4 key, 8 offset, 1 flags, 16 client, 8 request, 4 user,
+// 8 born, 16 member, 8 op of the metadata that were seen when it was asked.
+func appendOffset(b []byte, r *edge.OffsetRequest, seen uint64) []byte {
 	le := binary.LittleEndian
 	b = append(le.AppendUint64(b, r.Group), byte(r.Kind))
 	b = le.AppendUint32(b, r.Key)
@@ -142,20 +146,24 @@ func appendOffset(b []byte, r *edge.OffsetRequest) []byte {
 	b = append(b, flags)
 	b = append(b, r.Client[:]...)
 	b = le.AppendUint64(b, r.Request)
-	return le.AppendUint32(b, r.User)
+	b = le.AppendUint32(b, r.User)
+	b = le.AppendUint64(b, r.Born)
+	b = append(b, r.Member[:]...)
+	return le.AppendUint64(b, seen)
 }
 
-func decodeOffset(b []byte) (r edge.OffsetRequest, err error) {
+func decodeOffset(b []byte) (r edge.OffsetRequest, seen uint64, err error) {
 	if len(b) != offsetSize || b[21]&^(flagNoAck|flagMonotone) != 0 {
-		return r, errMalformed
+		return r, 0, errMalformed
 	}
 	le := binary.LittleEndian
 	r = edge.OffsetRequest{
 		Group: le.Uint64(b), Kind: galgo.ConsumerKind(b[8]), Key: le.Uint32(b[9:]), Offset: le.Uint64(b[13:]),
-		NoAck: b[21]&flagNoAck != 0, Monotone: b[21]&flagMonotone != 0, Request: le.Uint64(b[38:]), User: le.Uint32(b[46:]),
+		NoAck: b[21]&flagNoAck != 0, Monotone: b[21]&flagMonotone != 0, Request: le.Uint64(b[38:]), User: le.Uint32(b[46:]), Born: le.Uint64(b[50:]),
 	}
 	copy(r.Client[:], b[22:])
-	return r, nil
+	copy(r.Member[:], b[58:])
+	return r, le.Uint64(b[74:]), nil
 }
 
 // appendOffsetReply: 4 code, 1 found, 8 stored, 8 current, 8 op.

@@ -15,6 +15,7 @@ import (
 
 	"galgo"
 	"galgo/internal/edge"
+	"galgo/internal/metadata"
 	"galgo/internal/peer"
 	"galgo/internal/wire"
 )
@@ -91,7 +92,7 @@ func refusedMetadata(v *edge.MetadataReply) bool {
 // Send implements edge.Backend.
 func (r *Router) Send(req edge.SendRequest, done func(edge.SendReply)) {
 	t := &trip[edge.SendReply]{
-		router: r, group: req.Group, subject: subjectSend, head: appendSend(nil, &req), body: req.Batch,
+		router: r, group: req.Group, subject: subjectSend, head: appendSend(nil, &req, r.View().Op()), body: req.Batch,
 		here:    func(done func(edge.SendReply)) { r.Local.Send(req, done) },
 		decode:  decodeSendReply,
 		refused: func(v *edge.SendReply) bool { return v.Code == galgo.CodeTransientNotAccepted },
@@ -117,7 +118,7 @@ func (r *Router) DeleteOffset(req edge.OffsetRequest, done func(edge.OffsetReply
 
 func (r *Router) offset(req edge.OffsetRequest, subject uint8, here func(edge.OffsetRequest, func(edge.OffsetReply)), done func(edge.OffsetReply)) {
 	t := &trip[edge.OffsetReply]{
-		router: r, group: req.Group, subject: subject, head: appendOffset(nil, &req),
+		router: r, group: req.Group, subject: subject, head: appendOffset(nil, &req, r.View().Op()),
 		here:    func(done func(edge.OffsetReply)) { here(req, done) },
 		decode:  decodeOffsetReply,
 		refused: func(v *edge.OffsetReply) bool { return v.Code == galgo.CodeTransientNotAccepted },
@@ -147,21 +148,60 @@ func (r *Router) Asked(subject uint8, question []byte, answer func([]byte)) {
 			return
 		}
 	case subjectSend:
-		if req, err := decodeSend(question); err == nil && wire.Batch(req.Batch).ValidateProduced() == nil {
-			r.Local.Send(req, func(v edge.SendReply) { answer(appendSendReply(nil, &v)) })
+		if req, seen, err := decodeSend(question); err == nil && wire.Batch(req.Batch).ValidateProduced() == nil {
+			reply := func(v edge.SendReply) { answer(appendSendReply(nil, &v)) }
+			switch r.judge(req.Group, metadata.Actor{User: req.User, Born: req.Born}, metadata.RuleSend, seen) {
+			case allowed:
+				r.Local.Send(req, reply)
+			case denied:
+				reply(edge.SendReply{Code: galgo.CodeUnauthorized})
+			default:
+				answer(nil)
+			}
 			return
 		}
 	case subjectStoreOffset, subjectDeleteOffset:
-		if req, err := decodeOffset(question); err == nil {
+		if req, seen, err := decodeOffset(question); err == nil {
 			here := r.Local.StoreOffset
 			if subject == subjectDeleteOffset {
 				here = r.Local.DeleteOffset
 			}
-			here(req, func(v edge.OffsetReply) { answer(appendOffsetReply(nil, &v)) })
+			reply := func(v edge.OffsetReply) { answer(appendOffsetReply(nil, &v)) }
+			switch r.judge(req.Group, metadata.Actor{User: req.User, Born: req.Born}, metadata.RulePoll, seen) {
+			case allowed:
+				here(req, reply)
+			case denied:
+				reply(edge.OffsetReply{Code: galgo.CodeUnauthorized})
+			default:
+				answer(nil)
+			}
 			return
 		}
 	}
 	answer(nil)
+}
+
+// judgement is what the deciding node finds of the rights of a write.
+type judgement uint8
+
+const (
+	unknown judgement = iota // the metadata here may be of the past
+	allowed
+	denied
+)
+
+// judge looks at the rights of a write once more: the node that asks may not have heard
+// yet that they were taken away. What it has seen itself has to be here too, as that may
+// have given them. A partition that is not known here is a matter for who decides.
+func (r *Router) judge(group uint64, who metadata.Actor, rule metadata.Rule, seen uint64) judgement {
+	view := r.View()
+	if !r.Current() || view.Op() < seen {
+		return unknown
+	}
+	if p, ok := view.PartitionOf(group); ok && !view.Allows(who, rule, p.Stream, p.Topic) {
+		return denied
+	}
+	return allowed
 }
 
 // trip is a request on its way to whoever decides it.

@@ -9,6 +9,7 @@ import (
 
 	"galgo"
 	"galgo/internal/edge"
+	"galgo/internal/metadata"
 	"galgo/internal/peer"
 	"galgo/internal/wire"
 )
@@ -24,6 +25,17 @@ type fakeNode struct {
 	sends   []edge.SendRequest
 	asked   []edge.MetadataRequest
 	reply   edge.MetadataReply
+	stale   bool
+	view    *metadata.View
+}
+
+func (n *fakeNode) Current() bool { return !n.stale }
+
+func (n *fakeNode) View() *metadata.View {
+	if n.view == nil {
+		n.view = metadata.New().View()
+	}
+	return n.view
 }
 
 func next[T any](list *[]T) T {
@@ -145,7 +157,7 @@ func TestSend(t *testing.T) {
 			here, there := &fakeNode{codes: c.here, leader: c.leader}, &fakeNode{codes: c.there, leader: []int{-1}}
 			r, p := world(here, there, c.fail...)
 			got := make(chan edge.SendReply, 2)
-			req := edge.SendRequest{Group: 5, Batch: batch(), Count: 1, Client: galgo.ClientID{3}, Request: 9, Numbered: true, User: 4}
+			req := edge.SendRequest{Group: 5, Batch: batch(), Count: 1, Client: galgo.ClientID{3}, Request: 9, Numbered: true, User: 4, Born: 8}
 			r.Send(req, func(v edge.SendReply) { got <- v })
 			v := <-got
 			if v.Code != c.want || len(p.asked) != c.asked || (here.told[5] == 7) != c.told {
@@ -219,7 +231,7 @@ func TestQuestionsThatMakeNoSense(t *testing.T) {
 		question []byte
 	}{
 		{0, nil}, {99, make([]byte, 100)}, {subjectMetadata, make([]byte, metadataSize-1)}, {subjectSend, make([]byte, sendSize)},
-		{subjectSend, append(appendSend(nil, &edge.SendRequest{}), damaged...)}, {subjectStoreOffset, make([]byte, offsetSize+1)},
+		{subjectSend, append(appendSend(nil, &edge.SendRequest{}, 0), damaged...)}, {subjectStoreOffset, make([]byte, offsetSize+1)},
 	} {
 		answers := 0
 		r.Asked(q.subject, q.question, func(b []byte) {
@@ -239,8 +251,8 @@ func TestQuestionsThatMakeNoSense(t *testing.T) {
 
 func FuzzQuestions(f *testing.F) {
 	f.Add(subjectMetadata, appendMetadata(nil, &edge.MetadataRequest{Operation: 130, User: 3}))
-	f.Add(subjectSend, append(appendSend(nil, &edge.SendRequest{Group: 3, Numbered: true}), batch()...))
-	f.Add(subjectStoreOffset, appendOffset(nil, &edge.OffsetRequest{Group: 1, NoAck: true, Monotone: true}))
+	f.Add(subjectSend, append(appendSend(nil, &edge.SendRequest{Group: 3, Numbered: true}, 9), batch()...))
+	f.Add(subjectStoreOffset, appendOffset(nil, &edge.OffsetRequest{Group: 1, NoAck: true, Monotone: true, Member: galgo.ClientID{5}, Born: 4}, 9))
 	f.Fuzz(func(t *testing.T, subject uint8, b []byte) {
 		var again []byte
 		switch subject {
@@ -249,12 +261,12 @@ func FuzzQuestions(f *testing.F) {
 				again = append(appendMetadata(nil, &r), r.Body...)
 			}
 		case subjectSend:
-			if r, err := decodeSend(b); err == nil {
-				again = append(appendSend(nil, &r), r.Batch...)
+			if r, seen, err := decodeSend(b); err == nil {
+				again = append(appendSend(nil, &r, seen), r.Batch...)
 			}
 		case subjectStoreOffset:
-			if r, err := decodeOffset(b); err == nil {
-				again = appendOffset(nil, &r)
+			if r, seen, err := decodeOffset(b); err == nil {
+				again = appendOffset(nil, &r, seen)
 			}
 		}
 		if again != nil && !bytes.Equal(again, b) {
