@@ -114,7 +114,9 @@ func (e *Engine) changed(changes []metadata.Change, done func()) {
 			e.deliveries.forget(c.Group)
 			e.onData(c.Group, func(d *shard.Data) { d.Purge(vsr.GroupID(c.Group), c.Generation, finish) }, func() {})
 		case metadata.GroupTruncated:
-			e.onData(c.Group, func(d *shard.Data) { d.Truncate(vsr.GroupID(c.Group), c.Generation, c.Below, finish) }, func() {})
+			e.onData(c.Group, func(d *shard.Data) {
+				d.Truncate(vsr.GroupID(c.Group), c.Generation, partition.Bound{Below: c.Below, Until: c.Until}, finish)
+			}, func() {})
 		case metadata.ConsumerGroupRemoved:
 			e.forgetGroup(c, finish)
 		default:
@@ -182,7 +184,7 @@ func (e *Engine) purge(d *shard.Data, specs []shard.GroupSpec, settled func()) {
 	done := countdown(2*len(specs)+1, func() { e.metaLoop.Post(settled) })
 	for _, s := range specs {
 		d.Purge(s.ID, s.PurgeGeneration, done)
-		d.Truncate(s.ID, s.PurgeGeneration, s.DeletedBelow, done)
+		d.Truncate(s.ID, s.PurgeGeneration, s.Deleted, done)
 	}
 	done()
 }

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"galgo"
+	"galgo/internal/config"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/edge"
 	"galgo/internal/metadata"
@@ -454,7 +456,7 @@ func TestTruncationCutShortIsDoneAtStart(t *testing.T) {
 		g.members[0].request++
 		body := metadata.Truncation{
 			DeleteSegmentsRequest: wire.DeleteSegmentsRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Segments: 1},
-			Group:                 group, Below: below,
+			Group:                 group, Below: below, Until: math.MaxUint64,
 		}.Append(nil)
 		return edge.MetadataRequest{Operation: wire.OperationDeleteSegments, Client: g.members[0].id, Session: g.members[0].epoch, Request: g.members[0].request, Body: body}
 	}
@@ -525,5 +527,71 @@ func TestRetentionMeetsAPurge(t *testing.T) {
 	g.settle()
 	if got := g.first(group); got != 2 {
 		t.Errorf("it begins at %d after the next pass, want 2", got)
+	}
+}
+
+// Power loss takes what a topic in memory had, and not what the metadata know of it: the
+// segments that were asked to go are not those that are written in their place, in this
+// life of the node or in the next.
+func TestTruncationIsNotOfWhatTookItsPlace(t *testing.T) {
+	c := worldConfig()
+	c.Partition.Durability = config.DurabilityMemory
+	c.WAL.FileSize = 64 << 20
+	d := healthy()
+	w, err := open(t, d, c, 1, 1_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &cast{}
+	for _, s := range script[:4] {
+		if !s.run(w, k) {
+			t.Fatalf("step %q", s.name)
+		}
+	}
+	group := w.group("s", "t", 0)
+	// No tick from here on: there is no time for a sync of the log.
+	until := func(what string, there *bool) {
+		t.Helper()
+		for range 2000 {
+			if *there {
+				return
+			}
+			w.step()
+		}
+		t.Fatal(what)
+	}
+	for range 9 {
+		sent := false
+		w.engine.Send(edge.SendRequest{Group: group, Batch: batchOf(big("m", 600<<10)), Count: 1}, func(r edge.SendReply) { sent = r.Code == galgo.CodeOK })
+		until("send", &sent)
+	}
+	deleted := false
+	k.admin.request++
+	w.engine.Metadata(edge.MetadataRequest{
+		Operation: wire.OperationDeleteSegments, Client: k.admin.id, Session: k.admin.epoch, Request: k.admin.request,
+		Body: wire.DeleteSegmentsRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Segments: 9}.Append(nil),
+	}, func(edge.MetadataReply) { deleted = true })
+	until("delete segments", &deleted)
+	if f, _ := w.engine.Stats(group); f.FirstOffset != 8 {
+		t.Fatalf("the partition begins at %d, want 8", f.FirstOffset)
+	}
+	d = d.PowerLoss(nil)
+	var acknowledged []uint64 // offsets
+	for life := range uint64(2) {
+		if w, err = open(t, d, c, 2+life, 9_000_000*(1+life)); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			r, ok := w.send(group, galgo.ClientID{}, 0, big("n", 600<<10))
+			if !ok || r.Code != galgo.CodeOK {
+				t.Fatalf("send: %+v", r)
+			}
+			acknowledged = append(acknowledged, r.Base)
+		}
+		f, _ := w.engine.Stats(group)
+		if acknowledged[0] >= 6 || f.FirstOffset != acknowledged[0] || f.Messages != uint64(len(acknowledged)) {
+			t.Errorf("life %d: the partition begins at %d and has %d messages, those of offsets %v are acknowledged", life, f.FirstOffset, f.Messages, acknowledged)
+		}
+		d = d.Kill()
 	}
 }

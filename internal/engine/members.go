@@ -356,12 +356,12 @@ func (e *Engine) resolveSegments(req edge.MetadataRequest, run func(edge.Metadat
 		done(edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: wire.OperationInReply(req.Operation), Code: galgo.CodeTransientNotAccepted})
 	}
 	e.onData(p.Group, func(d *shard.Data) {
-		generation, below, ok := d.Oldest(vsr.GroupID(p.Group), int(min(m.Segments, segmentsAtOnce)))
+		generation, bound, ok := d.Oldest(vsr.GroupID(p.Group), int(min(m.Segments, segmentsAtOnce)))
 		if !ok {
 			refuse()
 			return
 		}
-		t.Group, t.Generation, t.Below = p.Group, generation, below
+		t.Group, t.Generation, t.Below, t.Until = p.Group, generation, bound.Below, bound.Until
 		hand()
 	}, refuse)
 }

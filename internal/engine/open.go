@@ -190,7 +190,7 @@ func (e *Engine) spec(v *metadata.View, group uint64) (shard.GroupSpec, bool) {
 	return shard.GroupSpec{
 		ID: vsr.GroupID(p.Group), Incarnation: p.CreatedRevision, Stream: p.Stream, Topic: p.Topic, Partition: p.ID,
 		SegmentSize: o.SegmentSize, MessagesToSave: o.MessagesRequiredToSave, BytesToSave: o.SizeOfMessagesRequiredToSave,
-		Preallocate: o.PreallocateSegments, Sync: e.syncs(&o), PurgeGeneration: p.PurgeGeneration, DeletedBelow: p.DeletedBelow, Doubtful: e.meta.Doubts(p.CreatedRevision),
+		Preallocate: o.PreallocateSegments, Sync: e.syncs(&o), PurgeGeneration: p.PurgeGeneration, Deleted: partition.Bound{Below: p.DeletedBelow, Until: p.DeletedUntil}, Doubtful: e.meta.Doubts(p.CreatedRevision),
 	}, true
 }
 

@@ -422,20 +422,24 @@ func TestMemberRefusals(t *testing.T) {
 
 func TestTruncationIsForThePartitionThatWasLookedAt(t *testing.T) {
 	r := groupsRig(t, 2, 1)
-	truncation := func(group, generation, below uint64) []byte {
-		return Truncation{wire.DeleteSegmentsRequest{Stream: id(0), Topic: id(0), PartitionID: 1, Segments: 3}, group, generation, below}.Append(nil)
+	truncation := func(group, generation, below, until uint64) []byte {
+		return Truncation{wire.DeleteSegmentsRequest{Stream: id(0), Topic: id(0), PartitionID: 1, Segments: 3}, group, generation, below, until}.Append(nil)
 	}
 	below := func() uint64 {
 		p, _ := r.m.View().PartitionOf(2)
 		return p.DeletedBelow
 	}
-	if _, out := r.must(wire.OperationDeleteSegments, truncation(2, 0, 50)); len(out.Changes) != 1 || out.Changes[0].Below != 50 || below() != 50 {
+	if _, out := r.must(wire.OperationDeleteSegments, truncation(2, 0, 50, 7)); len(out.Changes) != 1 || out.Changes[0].Below != 50 || below() != 50 {
 		t.Fatalf("changes %+v, below %d", out.Changes, below())
 	}
-	for _, other := range [][]byte{truncation(2, 0, 40), truncation(1, 0, 60), truncation(2, 1, 60), truncation(0, 0, 0)} {
+	for _, other := range [][]byte{truncation(2, 0, 40, 6), truncation(1, 0, 60, 8), truncation(2, 1, 60, 8), truncation(0, 0, 0, 0)} {
 		if _, out := r.must(wire.OperationDeleteSegments, other); len(out.Changes) != 0 || below() != 50 {
 			t.Errorf("changes %+v, below %d", out.Changes, below())
 		}
+	}
+	// What was written in the place of what power loss took has lower offsets and is younger.
+	if _, out := r.must(wire.OperationDeleteSegments, truncation(2, 0, 40, 9)); len(out.Changes) != 1 || out.Changes[0].Below != 50 || out.Changes[0].Until != 9 {
+		t.Errorf("changes %+v, want those below 50 until 9", out.Changes)
 	}
 	r.must(wire.OperationPurgeTopic, deleteTopicBody(id(0), id(0)))
 	if below() != 0 {

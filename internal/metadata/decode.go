@@ -201,6 +201,7 @@ func (s *state) decodePartitions(r *reader, t *Topic) {
 		p.CreatedRevision = r.u64()
 		p.PurgeGeneration = r.u64()
 		p.DeletedBelow = r.u64()
+		p.DeletedUntil = r.u64()
 		if p.Group < 1 || p.Group >= s.nextGroup {
 			r.fail(ErrCorrupt, "partition has group %d, want 1..%d", p.Group, s.nextGroup-1)
 		}

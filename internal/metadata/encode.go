@@ -123,6 +123,7 @@ func (s *state) appendStream(b []byte, stream *Stream) []byte {
 //	   8    created_revision
 //	   8    purge_generation
 //	   8    deleted_below
+//	   8    deleted_until  µs
 //	   8  next_consumer_group
 //	   4  groups          count; each, ascending by id:
 //	   4    id
@@ -141,6 +142,7 @@ func (s *state) appendTopic(b []byte, t *Topic) []byte {
 		b = le.AppendUint64(b, p.CreatedRevision)
 		b = le.AppendUint64(b, p.PurgeGeneration)
 		b = le.AppendUint64(b, p.DeletedBelow)
+		b = le.AppendUint64(b, p.DeletedUntil)
 		return true
 	})
 	b = le.AppendUint64(b, t.NextConsumerGroup)

@@ -43,8 +43,9 @@ type Partition struct {
 	// PurgeGeneration counts its purges.
 	PurgeGeneration uint64
 	// DeletedBelow is the offset below which whole segments were asked to go since the
-	// last purge; 0 if none were.
-	DeletedBelow uint64
+	// last purge; 0 if none were. DeletedUntil is the time of the last batch among them,
+	// in µs: offsets are given again where power loss took the end of a topic in memory.
+	DeletedBelow, DeletedUntil uint64
 }
 
 func (p *Partition) key() partitionKey { return keyOfTopic(p.Stream, p.Topic).partition(p.ID) }

@@ -76,8 +76,9 @@ const (
 	GroupRemoved
 	// GroupPurged: empty the partition. Partition, Group, Revision, Generation.
 	GroupPurged
-	// GroupTruncated: drop what segments of the partition end below an offset.
-	// Partition, Group, Revision, Generation, Below.
+	// GroupTruncated: drop what segments of the partition end below an offset and are
+	// no younger than a time.
+	// Partition, Group, Revision, Generation, Below, Until.
 	GroupTruncated
 	// TopicUpdated: the options of a topic changed; read them from the view.
 	TopicUpdated
@@ -100,6 +101,7 @@ type Change struct {
 	Revision      uint64 // the revision that created the partition
 	Generation    uint64
 	Below         uint64 // offset
+	Until         uint64 // µs
 }
 
 // Apply runs a committed operation. It panics if the op is not above the last one

@@ -155,7 +155,7 @@ func (p *pair) complete(t *rapid.T) {
 }
 
 func (p *pair) drawTruncation(t *rapid.T, req wire.DeleteSegmentsRequest) Truncation {
-	tr := Truncation{DeleteSegmentsRequest: req, Below: rapid.Uint64Range(0, 5).Draw(t, "below")}
+	tr := Truncation{DeleteSegmentsRequest: req, Below: rapid.Uint64Range(0, 5).Draw(t, "below"), Until: rapid.Uint64Range(0, 5).Draw(t, "until")}
 	if _, topic, code := p.o.find(req.Stream, req.Topic); code == galgo.CodeOK && req.PartitionID < uint32(len(topic.partitions)) {
 		part := topic.partitions[req.PartitionID]
 		tr.Group, tr.Generation = part.group, part.purges+rapid.SampledFrom([]uint64{0, 0, 0, 1}).Draw(t, "generation")

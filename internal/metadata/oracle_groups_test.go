@@ -258,7 +258,7 @@ func (o *oracle) truncate(req Truncation, user uint32) galgo.Code {
 	o.revision++
 	p := t.partitions[req.PartitionID]
 	if p.group == req.Group && p.purges == req.Generation {
-		p.below = max(p.below, req.Below)
+		p.below, p.until = max(p.below, req.Below), max(p.until, req.Until)
 	}
 	return code
 }

@@ -40,7 +40,7 @@ type oTopic struct {
 	nextGroup  uint32
 }
 
-type oPartition struct{ group, created, revision, purges, below uint64 }
+type oPartition struct{ group, created, revision, purges, below, until uint64 }
 
 type oGroup struct {
 	id         uint32
@@ -222,7 +222,7 @@ func (o *oracle) onStream(op wire.Operation, req any, user uint32) galgo.Code {
 func (t *oTopic) purge() int {
 	for _, p := range t.partitions {
 		p.purges++
-		p.below = 0
+		p.below, p.until = 0, 0
 	}
 	return len(t.partitions)
 }
@@ -445,7 +445,7 @@ func (o *oracle) dump() string {
 		for _, t := range s.topics {
 			fmt.Fprintf(&b, " topic %d %q %d next group %d\n  %v\n", t.id, t.name, t.created, t.nextGroup, t.options)
 			for i, p := range t.partitions {
-				fmt.Fprintf(&b, "  partition %d group %d %d revision %d purges %d below %d\n", i, p.group, p.created, p.revision, p.purges, p.below)
+				fmt.Fprintf(&b, "  partition %d group %d %d revision %d purges %d below %d until %d\n", i, p.group, p.created, p.revision, p.purges, p.below, p.until)
 			}
 			for _, g := range t.groups {
 				g.dump(&b)
@@ -470,7 +470,7 @@ func dumpView(v *View) string {
 		for t := range v.Topics(s) {
 			fmt.Fprintf(&b, " topic %d %q %d next group %d\n  %v\n", t.ID, t.Name, t.CreatedAt, t.NextConsumerGroup, t.Options)
 			for p := range v.Partitions(t) {
-				fmt.Fprintf(&b, "  partition %d group %d %d revision %d purges %d below %d\n", p.ID, p.Group, p.CreatedAt, p.CreatedRevision, p.PurgeGeneration, p.DeletedBelow)
+				fmt.Fprintf(&b, "  partition %d group %d %d revision %d purges %d below %d until %d\n", p.ID, p.Group, p.CreatedAt, p.CreatedRevision, p.PurgeGeneration, p.DeletedBelow, p.DeletedUntil)
 			}
 			for g := range v.ConsumerGroups(t) {
 				dumpGroup(&b, g)

@@ -124,8 +124,8 @@ func TestGoldenBodies(t *testing.T) {
 			"01000000000000000000000000000000" + "07000000" + "e803000000000000", // client, partition, since
 			hex.EncodeToString(Completion{1, 2, 5, []HandOver{{clientID(1), 7, 1000}}}.Encode())},
 		{"truncate partition", "020173" + "020174" + "03000000" + "02000000" + // the request
-			"0900000000000000" + "0100000000000000" + "6400000000000000", // group, generation, below
-			hex.EncodeToString(Truncation{wire.DeleteSegmentsRequest{Stream: name("s"), Topic: name("t"), PartitionID: 3, Segments: 2}, 9, 1, 100}.Append(nil))},
+			"0900000000000000" + "0100000000000000" + "6400000000000000" + "e803000000000000", // group, generation, below, until
+			hex.EncodeToString(Truncation{wire.DeleteSegmentsRequest{Stream: name("s"), Topic: name("t"), PartitionID: 3, Segments: 2}, 9, 1, 100, 1000}.Append(nil))},
 		{"member", "01000000" + "02000000000000000000000000000000" + // id, client
 			"02000000" + "03000000" + "00000000" + // partitions
 			"01000000" + "00000000" + "04000000" + "e803000000000000", // on their way: partition, to, since

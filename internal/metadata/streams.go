@@ -108,7 +108,7 @@ func (s *state) purge(t *Topic, changes []Change) []Change {
 	for _, old := range s.partitionList(t) {
 		p := *old
 		p.PurgeGeneration++
-		p.DeletedBelow = 0
+		p.DeletedBelow, p.DeletedUntil = 0, 0
 		s.partitions.set(p.key(), &p)
 		changes = append(changes, p.change(GroupPurged))
 	}
@@ -147,6 +147,6 @@ func (s *state) removeConsumerGroup(t *Topic, g *ConsumerGroup) {
 func (p *Partition) change(kind ChangeKind) Change {
 	return Change{
 		Kind: kind, Stream: p.Stream, Topic: p.Topic, Partition: p.ID,
-		Group: p.Group, Revision: p.CreatedRevision, Generation: p.PurgeGeneration, Below: p.DeletedBelow,
+		Group: p.Group, Revision: p.CreatedRevision, Generation: p.PurgeGeneration, Below: p.DeletedBelow, Until: p.DeletedUntil,
 	}
 }

@@ -13,16 +13,17 @@ import (
 //	   n  request     as on the wire
 //	   8  group       of the partition; 0: none was found
 //	   8  generation  of its last purge
-//	   8  below       offset: segments that end below it go
+//	   8  below       offset: segments that end below it go,
+//	   8  until       µs, and whose last batch is no younger
 type Truncation struct {
 	wire.DeleteSegmentsRequest
-	Group, Generation, Below uint64
+	Group, Generation, Below, Until uint64
 }
 
 // Append appends the body.
 func (t Truncation) Append(b []byte) []byte {
 	b = t.DeleteSegmentsRequest.Append(b)
-	for _, n := range []uint64{t.Group, t.Generation, t.Below} {
+	for _, n := range []uint64{t.Group, t.Generation, t.Below, t.Until} {
 		b = le.AppendUint64(b, n)
 	}
 	return b
@@ -34,12 +35,12 @@ func decodeTruncation(body []byte) (Truncation, error) {
 		return Truncation{}, err
 	}
 	r := reader{part: "truncation body", b: body, off: len(req.Append(nil))}
-	t := Truncation{DeleteSegmentsRequest: req, Group: r.u64(), Generation: r.u64(), Below: r.u64()}
+	t := Truncation{DeleteSegmentsRequest: req, Group: r.u64(), Generation: r.u64(), Below: r.u64(), Until: r.u64()}
 	return t, r.end()
 }
 
-// truncatePartition takes note that the oldest segments of a partition go. The bound
-// only grows, until a purge.
+// truncatePartition takes note that the oldest segments of a partition go. Both bounds
+// only grow, until a purge.
 func (m *Machine) truncatePartition(c call, req Truncation) result {
 	s := &m.s
 	t, code := s.topic(req.Stream, req.Topic)
@@ -54,11 +55,11 @@ func (m *Machine) truncatePartition(c call, req Truncation) result {
 		return rejected(galgo.CodePartitionNotFound)
 	}
 	s.revision++
-	if old.Group != req.Group || old.PurgeGeneration != req.Generation || old.DeletedBelow >= req.Below {
+	if old.Group != req.Group || old.PurgeGeneration != req.Generation || old.DeletedBelow >= req.Below && old.DeletedUntil >= req.Until {
 		return result{}
 	}
 	p := *old
-	p.DeletedBelow = req.Below
+	p.DeletedBelow, p.DeletedUntil = max(p.DeletedBelow, req.Below), max(p.DeletedUntil, req.Until)
 	s.partitions.set(p.key(), &p)
 	return result{changes: []Change{p.change(GroupTruncated)}}
 }

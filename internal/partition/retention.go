@@ -29,13 +29,43 @@ func (m *Machine) Disposable(r Retention) (below uint64) {
 	return m.endOf(n, r.Hold)
 }
 
-// Oldest returns the offset below which the n oldest sealed segments are; fewer, if there
-// are not as many or a consumer has not come to them yet.
-func (m *Machine) Oldest(n int) (below uint64) { return m.endOf(n, true) }
+// Bound names the oldest segments of a partition: those that end below an offset and whose
+// last batch is no younger than a time. The time tells them from what is written in their
+// place after power loss has taken them from a topic in memory.
+type Bound struct {
+	Below uint64
+	Until uint64 // µs
+}
 
-// EndsBelow reports whether a truncation to the offset would drop a segment.
-func (m *Machine) EndsBelow(below uint64) bool {
-	return len(m.segments) > 0 && m.segments[0].sealed && m.segments[0].last < below
+// Max is the bound that names what either does.
+func (b Bound) Max(other Bound) Bound {
+	return Bound{max(b.Below, other.Below), max(b.Until, other.Until)}
+}
+
+// Oldest names the n oldest sealed segments; fewer, if there are not as many or a
+// consumer has not come to them yet.
+func (m *Machine) Oldest(n int) (b Bound) {
+	below := m.endOf(n, true)
+	for _, s := range m.segments {
+		if s.last >= below {
+			break
+		}
+		b = Bound{s.last + 1, s.time}
+	}
+	return b
+}
+
+// Bounded returns the offset below which the segments are that a bound names; 0 if there
+// are none.
+func (m *Machine) Bounded(b Bound) (below uint64) {
+
+	for _, s := range m.segments {
+		if !s.sealed || s.last >= b.Below || s.time > b.Until {
+			break
+		}
+		below = s.last + 1
+	}
+	return below
 }
 
 // expired counts the leading segments that are too old. It stops at the first that is

@@ -45,12 +45,12 @@ func TestDisposable(t *testing.T) {
 		}
 	}
 	for n, want := range []uint64{0, 10, 20, 30, 40, 40} {
-		if got := shelf().Oldest(n); got != want {
-			t.Errorf("the %d oldest: below %d, want %d", n, got, want)
+		if got := shelf().Oldest(n); got.Below != want {
+			t.Errorf("the %d oldest: below %+v, want %d", n, got, want)
 		}
 	}
-	if got := shelf(12).Oldest(3); got != 10 {
-		t.Errorf("the oldest, with a consumer at 12: below %d, want 10", got)
+	if got := shelf(12).Oldest(3); got != (Bound{10, 100}) {
+		t.Errorf("the oldest, with a consumer at 12: %+v, want the first", got)
 	}
 	// Times that run backwards, which no log has, make no hole.
 	m := shelf()
@@ -58,7 +58,14 @@ func TestDisposable(t *testing.T) {
 	if got := m.Disposable(Retention{Now: 900, Expiry: 1}); got != 10 {
 		t.Errorf("below %d, want 10: what follows a segment that is too young stays", got)
 	}
-	if m.EndsBelow(9) || !m.EndsBelow(10) {
-		t.Errorf("ends below 9 %t, 10 %t", m.EndsBelow(9), m.EndsBelow(10))
+}
+
+func TestBounded(t *testing.T) {
+	for b, want := range map[Bound]uint64{
+		{}: 0, {9, 1000}: 0, {10, 99}: 0, {10, 100}: 10, {29, 1000}: 20, {1000, 250}: 20, {1000, 1000}: 40,
+	} {
+		if got := shelf().Bounded(b); got != want {
+			t.Errorf("%+v: below %d, want %d", b, got, want)
+		}
 	}
 }

@@ -30,9 +30,8 @@ type GroupSpec struct {
 	Sync bool
 	// PurgeGeneration counts the purges that the metadata has decided.
 	PurgeGeneration uint64
-	// DeletedBelow is the offset below which, since the last purge, segments were asked
-	// to go.
-	DeletedBelow uint64
+	// Deleted names the segments that, since the last purge, were asked to go.
+	Deleted partition.Bound
 	// Doubtful: a disk that this node had before may have promised something in the
 	// group. Unless this one knows it, the replica has to be told everything.
 	Doubtful bool
@@ -331,7 +330,7 @@ func (d *Data) Purge(id vsr.GroupID, generation uint64, done func()) {
 		return
 	}
 	if generation > g.spec.PurgeGeneration {
-		g.spec.PurgeGeneration, g.spec.DeletedBelow = generation, 0
+		g.spec.PurgeGeneration, g.spec.Deleted = generation, partition.Bound{}
 	}
 	g.purging = append(g.purging, purgeCall{generation, done})
 	d.purge(g)

@@ -55,31 +55,26 @@ func (d *Data) awaitDeletion(g *dataGroup, settled func() bool, done func()) {
 	d.activate(g)
 }
 
-// Truncate drops the segments of a partition that end below an offset; done runs when
-// that is applied here. The offset is one of the life that begins with the purge of the
-// generation: a later life has none of these segments.
-func (d *Data) Truncate(id vsr.GroupID, generation, below uint64, done func()) {
+// Truncate drops the segments of a partition that a bound names; done runs when that is
+// applied here. The bound is of the life that begins with the purge of the generation: a
+// later life has none of these segments.
+func (d *Data) Truncate(id vsr.GroupID, generation uint64, bound partition.Bound, done func()) {
 	g := d.groups[id]
 	if g == nil || g.gone || generation < g.spec.PurgeGeneration {
 		done()
 		return
 	}
-	if d.cfg.Replicas == 1 {
-		// Power loss may have taken the end of a topic in memory: what is written in its
-		// place has offsets that somebody asked to go before it was there.
-		below = min(below, g.machine.NextOffset())
-	}
-	g.spec.DeletedBelow = max(g.spec.DeletedBelow, below)
+	g.spec.Deleted = g.spec.Deleted.Max(bound)
 	d.awaitDeletion(g, func() bool {
-		return g.machine.Generation() == generation && !g.machine.EndsBelow(below) || g.machine.Generation() > generation
+		return g.machine.Generation() == generation && g.machine.Bounded(bound) == 0 || g.machine.Generation() > generation
 	}, done)
 }
 
 // truncate queues the truncation that the metadata has decided last, if this node leads
 // the group and there is something to drop. No queue may refuse it.
 func (d *Data) truncate(g *dataGroup) {
-	below, generation := g.spec.DeletedBelow, g.spec.PurgeGeneration
-	if below <= g.truncated || g.machine.Generation() != generation || !g.machine.EndsBelow(below) || !g.group.core.Serving() {
+	below, generation := g.machine.Bounded(g.spec.Deleted), g.spec.PurgeGeneration
+	if below <= g.truncated || g.machine.Generation() != generation || !g.group.core.Serving() {
 		return
 	}
 	g.lead()
@@ -102,13 +97,12 @@ func (d *Data) queueTruncation(g *dataGroup, generation, below uint64) {
 	})
 }
 
-// Oldest finds out what deleting the n oldest segments of a partition means: the offset
-// below which they are, in the life of the generation. False if the group is not here or
-// may not be read now.
-func (d *Data) Oldest(id vsr.GroupID, n int) (generation, below uint64, ok bool) {
+// Oldest finds out what deleting the n oldest segments of a partition means, in the life of
+// the generation. False if the group is not here or may not be read now.
+func (d *Data) Oldest(id vsr.GroupID, n int) (generation uint64, b partition.Bound, ok bool) {
 	g := d.groups[id]
 	if g == nil || !g.readable() {
-		return 0, 0, false
+		return 0, partition.Bound{}, false
 	}
 	return g.machine.Generation(), g.machine.Oldest(n), true
 }

@@ -172,7 +172,7 @@ func (k *checks) delivered(q *pollCheck, req edge.PollRequest) {
 // truncated: who is told that segments were deleted finds it so.
 func (k *checks) truncated(change metadata.Change) {
 	id := vsr.GroupID(change.Group)
-	if g := k.w.model.group(id); g.generation() <= change.Generation && g.lowAt(g.head()) < change.Below && k.w.model.lives(id) {
+	if g := k.w.model.group(id); g.generation() <= change.Generation && !g.forgot && g.lowAt(g.head()) < change.Below && k.w.model.lives(id) {
 		k.w.fail("truncated", "segments of group %d below offset %d are said to be deleted, and nobody has done it", id, change.Below)
 	}
 }
