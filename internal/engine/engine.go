@@ -221,8 +221,17 @@ func (e *Engine) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply
 
 func (e *Engine) submit(req edge.MetadataRequest, done func(edge.MetadataReply)) {
 	lost := edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotCommitted}
-	run := func() {
-		release := e.holdFor(&req)
+	var run func()
+	post := func() {
+		if !e.metaLoop.Post(run) {
+			done(lost)
+		}
+	}
+	run = func() {
+		release, ok := e.holdFor(&req, post)
+		if !ok {
+			return
+		}
 		e.meta.Submit(shard.MetadataRequest(req), func(r shard.MetadataReply) {
 			release()
 			done(edge.MetadataReply{
@@ -231,9 +240,7 @@ func (e *Engine) submit(req edge.MetadataRequest, done func(edge.MetadataReply))
 			})
 		})
 	}
-	if !e.metaLoop.Post(run) {
-		done(lost)
-	}
+	post()
 }
 
 // Send implements edge.Backend.

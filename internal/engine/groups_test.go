@@ -595,3 +595,58 @@ func TestTruncationIsNotOfWhatTookItsPlace(t *testing.T) {
 		d = d.Kill()
 	}
 }
+
+// Only the join of who may join, and is no member yet, keeps polls waiting: nobody else's
+// changes what they may yield.
+func TestWhoseJoinsHoldPolls(t *testing.T) {
+	g := openGrouped(t, healthy(), 3)
+	g.join(0)
+	c := &cast{admin: g.members[0]}
+	if !c.call(g.world, wire.OperationCreateUser, metadata.NewUser{Username: "nobody", PasswordHash: "h", Active: true}.Append(nil)) {
+		t.Fatal("no user")
+	}
+	u, _ := g.engine.View().User(galgo.NamedID("nobody"))
+	r, _ := g.metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: galgo.ClientID{90}, User: u.ID, Body: metadata.PasswordOf(u).Append(nil)})
+	if r.Outcome != edge.OutcomeReply {
+		t.Fatalf("login: %+v", r)
+	}
+	g.members[2] = &session{id: galgo.ClientID{90}, epoch: r.Op}
+	for member, holds := range map[int]bool{0: false, 1: true, 2: false} {
+		s := g.members[member]
+		s.request++
+		g.engine.Metadata(edge.MetadataRequest{
+			Operation: wire.OperationJoinConsumerGroup, Client: s.id, Session: s.epoch, Request: s.request, Body: namedGroup(),
+		}, func(edge.MetadataReply) {})
+		g.metadataAlone0()
+		if got := len(g.engine.deliveries.joining) == 1; got != holds {
+			t.Errorf("the join of client %d holds polls: %t, want %t", member, got, holds)
+		}
+		g.settle()
+	}
+}
+
+// Polls that wait for a join go before the joins that come after them.
+func TestPollsAndJoinsTakeTurns(t *testing.T) {
+	d := newDeliveries()
+	var order []string
+	note := func(what string) func() { return func() { order = append(order, what) } }
+	first, ok := d.hold(groupKey{}, note("first"))
+	second, ok2 := d.hold(groupKey{}, note("second"))
+	if !ok || !ok2 {
+		t.Fatal("a join waits for nothing")
+	}
+	if d.begin(groupKey{}, deliveryKey{}, galgo.ClientID{1}, note("poll")) {
+		t.Error("a poll begins while a join is being decided")
+	}
+	if _, ok := d.hold(groupKey{}, note("third")); ok {
+		t.Error("a join goes before a poll that waits")
+	}
+	first()
+	if len(order) != 0 {
+		t.Errorf("%v go on while a join is being decided", order)
+	}
+	second()
+	if !slices.Equal(order, []string{"poll", "third"}) {
+		t.Errorf("%v go on, want the poll, then the third join", order)
+	}
+}

@@ -50,8 +50,9 @@ type groupKey struct{ stream, topic, group uint32 }
 func keyOf(g *metadata.ConsumerGroup) groupKey { return groupKey{g.Stream, g.Topic, g.ID} }
 
 type joining struct {
-	joins int
-	polls []func()
+	joins int      // that are being decided
+	polls []func() // that wait for them
+	next  []func() // joins that wait for those polls to begin
 }
 
 func newDeliveries() *deliveries {
@@ -127,7 +128,9 @@ func (d *deliveries) forget(partition uint64) {
 }
 
 // hold has polls of a group's members wait until release: a join is about to be decided.
-func (d *deliveries) hold(g groupKey) (release func()) {
+// It reports false if polls wait already: again is called when they have begun, so that no
+// number of joins keeps them waiting.
+func (d *deliveries) hold(g groupKey, again func()) (release func(), ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	j := d.joining[g]
@@ -135,43 +138,49 @@ func (d *deliveries) hold(g groupKey) (release func()) {
 		j = new(joining)
 		d.joining[g] = j
 	}
+	if len(j.polls) > 0 {
+		j.next = append(j.next, again)
+		return nil, false
+	}
 	j.joins++
-	return func() {
-		for _, retry := range d.release(g, j) {
-			retry()
-		}
-	}
+	return func() { d.release(g, j) }, true
 }
 
-func (d *deliveries) release(g groupKey, j *joining) (polls []func()) {
+func (d *deliveries) release(g groupKey, j *joining) {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if j.joins--; j.joins > 0 {
-		return nil
+	j.joins--
+	decided := j.joins == 0
+	if decided {
+		delete(d.joining, g)
 	}
-	delete(d.joining, g)
-	return j.polls
+	d.mu.Unlock()
+	if !decided {
+		return
+	}
+	for _, retry := range j.polls {
+		retry()
+	}
+	for _, again := range j.next {
+		again()
+	}
 }
 
-// holdFor has polls of the group that a request joins wait until it is decided.
-func (e *Engine) holdFor(req *edge.MetadataRequest) (release func()) {
+// holdFor has polls of the group that a request joins wait until it is decided. It reports
+// false if the request has to wait itself, until again is called.
+func (e *Engine) holdFor(req *edge.MetadataRequest, again func()) (release func(), ok bool) {
+	nothing := func() {}
 	if req.Operation != wire.OperationJoinConsumerGroup {
-		return func() {}
+		return nothing, true
 	}
 	m, err := wire.DecodeGroupRequest(req.Body)
 	if err != nil {
-		return func() {}
+		return nothing, true
 	}
-	view := e.meta.View()
-	t, err := view.Topic(m.Stream, m.Topic)
-	if err != nil {
-		return func() {}
+	g, ok := e.meta.View().Joining(req.Client, m)
+	if !ok { // it will change nothing, or take all partitions for busy
+		return nothing, true
 	}
-	g, ok := view.ConsumerGroup(t, m.Group)
-	if !ok {
-		return func() {}
-	}
-	return e.deliveries.hold(keyOf(g))
+	return e.deliveries.hold(keyOf(g), again)
 }
 
 // busy lists the partitions of a group that their owners may have uncommitted messages

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -187,7 +188,7 @@ func (r *rig) joinAs(client galgo.ClientID, group uint32, busy ...uint32) error 
 	if err != nil {
 		return err
 	}
-	body = JoinWithBusy(r.m.View(), body, func(*ConsumerGroup) []uint32 { return busy })
+	body = JoinWithBusy(r.m.View(), client, body, func(*ConsumerGroup) []uint32 { return busy })
 	out := r.apply(Input{Operation: wire.OperationJoinConsumerGroup, Client: client, Session: s.epoch, Request: s.next, Body: body})
 	s.next++
 	code, _, err := wire.SplitResult(out.Body)
@@ -462,5 +463,24 @@ func TestViewYieldsMembersOnce(t *testing.T) {
 	}
 	if got := slices.Sorted(maps.Keys(ids)); !slices.Equal(got, []uint32{0, 1}) {
 		t.Errorf("member of %v", got)
+	}
+}
+
+// What is busy is looked for only if the join may change something.
+func TestBusyIsLookedForOnlyForWhoMayJoin(t *testing.T) {
+	r := groupsRig(t, 2, 2)
+	r.mustJoin(1)
+	r.addUser(3, nil)
+	r.login(clientID(3), 3)
+	_, body, err := Admit(r.m.View(), wire.OperationJoinConsumerGroup, groupBody(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for client, want := range map[uint64]bool{1: false, 2: true, 3: false, 4: false} {
+		asked := false
+		got := JoinWithBusy(r.m.View(), clientID(client), body, func(*ConsumerGroup) []uint32 { asked = true; return []uint32{1} })
+		if asked != want || bytes.Equal(got, body) == want {
+			t.Errorf("client %d: asked %t, want %t; the body is %x", client, asked, want, got)
+		}
 	}
 }

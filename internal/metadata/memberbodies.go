@@ -61,18 +61,15 @@ func appendBusy(b []byte, busy Busy) []byte {
 	return b
 }
 
-// JoinWithBusy completes what Admit returned for a JoinConsumerGroup: find says which
-// partitions of a group are busy.
-func JoinWithBusy(v *View, body []byte, find func(*ConsumerGroup) []uint32) []byte {
+// JoinWithBusy completes what Admit returned for a JoinConsumerGroup of a client: find says
+// which partitions of a group are busy. It is not asked if the client may not join as of
+// now: should that change before the request is applied, every partition may be busy.
+func JoinWithBusy(v *View, client galgo.ClientID, body []byte, find func(*ConsumerGroup) []uint32) []byte {
 	req, err := wire.DecodeGroupRequest(body)
 	if err != nil {
 		return body
 	}
-	t, err := v.Topic(req.Stream, req.Topic)
-	if err != nil {
-		return body
-	}
-	g, ok := v.ConsumerGroup(t, req.Group)
+	g, ok := v.Joining(client, req)
 	if !ok {
 		return body
 	}

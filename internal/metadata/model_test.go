@@ -214,7 +214,7 @@ func (p *pair) request(t *rapid.T) {
 	var oracleReq any = req
 	if join, ok := req.(wire.GroupRequest); ok && op == wire.OperationJoinConsumerGroup {
 		busy := drawBusy(t)
-		logBody = JoinWithBusy(p.m[0].View(), logBody, func(*ConsumerGroup) []uint32 { return busy })
+		logBody = JoinWithBusy(p.m[0].View(), client, logBody, func(*ConsumerGroup) []uint32 { return busy })
 		oracleReq = oJoin{join, busy}
 	}
 	in := Input{Operation: logOp, Client: client, Body: logBody, Session: p.drawSession(t, client)}

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"galgo"
+	"galgo/internal/wire"
 )
 
 // View is the state as it was at one op. It never changes, and any number of
@@ -128,6 +129,21 @@ func (v *View) ConsumerGroupAt(stream, topic, group uint32) (*ConsumerGroup, boo
 		return nil, false
 	}
 	return v.s.groups.get(keyOfTopic(stream, topic).group(group))
+}
+
+// Joining finds the consumer group that a join would make a client a member of, which it
+// may be and is not.
+func (v *View) Joining(client galgo.ClientID, req wire.GroupRequest) (*ConsumerGroup, bool) {
+	session, ok := v.s.client(client)
+	if !ok {
+		return nil, false
+	}
+	_, g, code := v.s.groupFor(call{user: session.User, client: client}, req)
+	if code != galgo.CodeOK {
+		return nil, false
+	}
+	_, member := g.Member(client)
+	return g, !member
 }
 
 // Memberships yields the consumer groups that a client is a member of, by stream,

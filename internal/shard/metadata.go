@@ -219,7 +219,7 @@ func (m *Metadata) preflight(req MetadataRequest) (MetadataRequest, MetadataRepl
 	}
 	reply, final := answerOf(view.CheckRequest(req.Client, req.Session, req.Request, req.RequestSum), req.Operation)
 	if op == wire.OperationJoinConsumerGroup && !final && m.cfg.Busy != nil {
-		body = metadata.JoinWithBusy(view, body, m.cfg.Busy)
+		body = metadata.JoinWithBusy(view, req.Client, body, m.cfg.Busy)
 	}
 	req.Operation, req.Body = op, body
 	return req, reply, final
