@@ -650,3 +650,53 @@ func TestPollsAndJoinsTakeTurns(t *testing.T) {
 		t.Errorf("%v go on, want the poll, then the third join", order)
 	}
 }
+
+// What a consumer goes back to is not dropped by what was decided before: neither by a
+// deletion of segments, which goes on when the consumer has come to their end, nor by
+// retention.
+func TestRewindMeetsADeletion(t *testing.T) {
+	back := func(g *grouped, group uint64) {
+		code := galgo.CodeError
+		g.engine.StoreOffset(edge.OffsetRequest{Group: group, Kind: galgo.ConsumerSingle, Key: 1}, func(r edge.OffsetReply) { code = r.Code })
+		g.engine.Retain()
+		g.settle()
+		if code != galgo.CodeOK {
+			g.t.Fatalf("store: %v", code)
+		}
+	}
+	begins := func(g *grouped, group, want uint64) {
+		g.t.Helper()
+		if got := g.first(group); got != want {
+			g.t.Errorf("the partition begins at %d, want %d", got, want)
+		}
+	}
+	t.Run("delete segments", func(t *testing.T) {
+		g, group := rolled(t, healthy())
+		g.storeOffset(group, 1, 4)
+		answered := false
+		g.members[0].request++
+		g.engine.Metadata(edge.MetadataRequest{
+			Operation: wire.OperationDeleteSegments, Client: g.members[0].id, Session: g.members[0].epoch, Request: g.members[0].request,
+			Body: wire.DeleteSegmentsRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Segments: 9}.Append(nil),
+		}, func(edge.MetadataReply) { answered = true })
+		back(g, group)
+		begins(g, group, 0)
+		if !answered {
+			t.Error("no answer, although nothing is left that may go")
+		}
+		g.storeOffset(group, 1, 3)
+		begins(g, group, 4)
+	})
+	t.Run("retention", func(t *testing.T) {
+		g, group := rolled(t, healthy())
+		g.storeOffset(group, 1, 4)
+		options, err := wire.NewOptions(expiry(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.must(0, wire.OperationUpdateTopic, wire.UpdateTopicRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Name: "t", Options: options}.Append(nil))
+		g.now += 1000
+		back(g, group)
+		begins(g, group, 0)
+	})
+}

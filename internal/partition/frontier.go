@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"slices"
 
 	"galgo"
 )
@@ -13,6 +14,8 @@ type frontier struct {
 	time       uint64
 	generation uint64
 	inFlight   map[numbered]struct{}
+	// stores are the offsets of consumers that are in the log and not applied, in order.
+	stores []uint64
 }
 
 // numbered names a send that can be recognised.
@@ -22,7 +25,7 @@ type numbered struct {
 }
 
 func (f *frontier) reset(m *Machine) {
-	*f = frontier{next: m.next, time: m.time, generation: m.generation, inFlight: f.inFlight}
+	*f = frontier{next: m.next, time: m.time, generation: m.generation, inFlight: f.inFlight, stores: f.stores[:0]}
 	clear(f.inFlight)
 	if f.inFlight == nil {
 		f.inFlight = make(map[numbered]struct{})
@@ -34,6 +37,9 @@ func (f *frontier) reset(m *Machine) {
 func (f *frontier) applied(m *Machine, e *Entry) {
 	if e.Operation == OpSend && e.Numbered {
 		delete(f.inFlight, numbered{e.Client, e.Request})
+	}
+	if e.Operation == OpStoreOffset && len(f.stores) > 0 {
+		f.stores = slices.Delete(f.stores, 0, 1)
 	}
 	if m.time > f.time || m.generation > f.generation {
 		f.next, f.time = m.next, max(f.time, m.time)
@@ -66,6 +72,9 @@ func (m *Machine) NoteInFlight(client galgo.ClientID, number uint64) {
 	m.frontier.inFlight[numbered{client, number}] = struct{}{}
 }
 
+// NoteStore says that an offset of a consumer was given a place in the log.
+func (m *Machine) NoteStore(offset uint64) { m.frontier.stores = append(m.frontier.stores, offset) }
+
 // NotePurge says that a purge was given a place in the log: batches stamped
 // after it start at offset 0.
 func (m *Machine) NotePurge(generation uint64) {
@@ -92,6 +101,10 @@ func (m *Machine) Inherit(e Entry) {
 		m.frontier.next, m.frontier.time = r.base+uint64(r.count), r.time
 		if e.Numbered {
 			m.NoteInFlight(e.Client, e.Request)
+		}
+	case OpStoreOffset:
+		if s, err := DecodeStoreOffset(e.Body); err == nil {
+			m.NoteStore(s.Offset)
 		}
 	case OpPurge:
 		if generation, err := DecodePurge(e.Body); err == nil {

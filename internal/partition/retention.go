@@ -55,12 +55,29 @@ func (m *Machine) Oldest(n int) (b Bound) {
 	return b
 }
 
-// Bounded returns the offset below which the segments are that a bound names; 0 if there
-// are none.
-func (m *Machine) Bounded(b Bound) (below uint64) {
+// Bounded returns the offset below which the segments are that a bound names, as far as
+// every consumer that has stored an offset is past them; 0 if there are none.
+func (m *Machine) Bounded(b Bound) (below uint64) { return m.within(b, m.consumers.least()) }
 
+// Droppable is what is left of an offset below which segments are to go where the
+// truncation is given its place in the log: with hold, what a consumer has not come to
+// stays, also one that went back by a store that is in the log and not applied.
+func (m *Machine) Droppable(below uint64, hold bool) uint64 {
+	barrier := uint64(math.MaxUint64)
+	if hold {
+		barrier = m.consumers.least()
+		for _, offset := range m.frontier.stores {
+			barrier = min(barrier, offset)
+		}
+	}
+	return m.within(Bound{below, math.MaxUint64}, barrier)
+}
+
+// within returns the offset below which the segments are that a bound names and that end
+// at the barrier or before it.
+func (m *Machine) within(b Bound, barrier uint64) (below uint64) {
 	for _, s := range m.segments {
-		if !s.sealed || s.last >= b.Below || s.time > b.Until {
+		if !s.sealed || s.last >= b.Below || s.time > b.Until || s.last > barrier {
 			break
 		}
 		below = s.last + 1

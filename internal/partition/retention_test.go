@@ -69,3 +69,31 @@ func TestBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestDroppable(t *testing.T) {
+	m := shelf(35)
+	if got := m.Droppable(30, true); got != 30 {
+		t.Errorf("below %d, want 30", got)
+	}
+	m.NoteStore(39)
+	m.NoteStore(12)
+	m.NoteStore(39)
+	if held, free := m.Droppable(30, true), m.Droppable(30, false); held != 10 || free != 30 {
+		t.Errorf("below %d with a store of 12 under way, want 10; %d where nothing holds, want 30", held, free)
+	}
+	for range 2 {
+		m.frontier.applied(m, &Entry{Operation: OpStoreOffset})
+	}
+	if got := m.Droppable(30, true); got != 30 {
+		t.Errorf("below %d when it is applied, want 30", got)
+	}
+	m.NoteStore(0)
+	m.Abandon()
+	if got := m.Droppable(30, true); got != 30 {
+		t.Errorf("below %d when it is abandoned, want 30", got)
+	}
+	m.Inherit(Entry{Operation: OpStoreOffset, Body: StoreOffset{Kind: galgo.ConsumerSingle, Key: 1}.Append(nil)})
+	if got := m.Droppable(30, true); got != 0 {
+		t.Errorf("below %d with one of another primary under way, want 0", got)
+	}
+}

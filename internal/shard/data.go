@@ -313,6 +313,9 @@ func (d *Data) offset(req OffsetRequest, op uint8, body []byte, check func(*data
 				refuse(code)
 				return vsr.Request{}, false
 			}
+			if op == partition.OpStoreOffset {
+				g.machine.NoteStore(req.Offset)
+			}
 			return vsr.Request{Client: req.Client, Request: req.Request, User: req.User, Operation: op, Timestamp: ts, Body: body}, true
 		},
 		done:   func(p *vsr.Prepare, r partition.Result) { done(r.Code, p.Op) },

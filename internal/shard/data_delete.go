@@ -55,8 +55,8 @@ func (d *Data) awaitDeletion(g *dataGroup, settled func() bool, done func()) {
 	d.activate(g)
 }
 
-// Truncate drops the segments of a partition that a bound names; done runs when that is
-// applied here. The bound is of the life that begins with the purge of the generation: a
+// Truncate drops the segments of a partition that a bound names, but for those that a
+// consumer has not come to; done runs when that is applied here. The bound is of the life that begins with the purge of the generation: a
 // later life has none of these segments.
 func (d *Data) Truncate(id vsr.GroupID, generation uint64, bound partition.Bound, done func()) {
 	g := d.groups[id]
@@ -78,19 +78,25 @@ func (d *Data) truncate(g *dataGroup) {
 		return
 	}
 	g.lead()
-	d.queueTruncation(g, generation, below)
+	d.queueTruncation(g, generation, below, true)
 }
 
-func (d *Data) queueTruncation(g *dataGroup, generation, below uint64) {
+// queueTruncation drops segments below an offset, of the generation. With hold, what a
+// consumer has gone back to until the truncation has its place in the log stays.
+func (d *Data) queueTruncation(g *dataGroup, generation, below uint64, hold bool) {
 	g.truncated = below
 	over := func() { g.truncated = 0 }
 	g.queue = append(g.queue, dataCall{
 		admit: func(ts uint64) (vsr.Request, bool) {
-			if g.machine.StampedGeneration() != generation {
+			left := uint64(0)
+			if g.machine.StampedGeneration() == generation {
+				left = g.machine.Droppable(below, hold)
+			}
+			if left == 0 {
 				over()
 				return vsr.Request{}, false
 			}
-			return vsr.Request{Operation: partition.OpTruncate, Timestamp: ts, Body: partition.AppendTruncate(nil, below-1)}, true
+			return vsr.Request{Operation: partition.OpTruncate, Timestamp: ts, Body: partition.AppendTruncate(nil, left-1)}, true
 		},
 		done:   func(*vsr.Prepare, partition.Result) { over() },
 		refuse: func(galgo.Code) { over() },
@@ -119,7 +125,7 @@ func (d *Data) Retain(rule func(vsr.GroupID) partition.Retention) {
 		r.Now = d.cfg.Clock.Now()
 		if below := g.machine.Disposable(r); below > 0 {
 			g.lead()
-			d.queueTruncation(g, g.machine.Generation(), below)
+			d.queueTruncation(g, g.machine.Generation(), below, r.Hold)
 			d.activate(g)
 		}
 	}

@@ -35,6 +35,7 @@ type groupModel struct {
 	sends       []storedSend
 	purges      []storedPurge
 	truncations []storedTruncation
+	asked       map[uint64]vsr.Op // by offset below which segments are to go: the head then
 	offsets     map[consumerKey][]storedOffset
 	next        uint64 // offset of the next message
 	time        uint64
@@ -179,8 +180,11 @@ func (m *model) learnMetadata(p *vsr.Prepare) {
 	})
 	m.learnUsers(p, before, &out)
 	for _, change := range out.Changes {
-		if change.Kind == metadata.GroupCreated {
+		switch change.Kind {
+		case metadata.GroupCreated:
 			m.born(change.Group)
+		case metadata.GroupTruncated:
+			m.group(vsr.GroupID(change.Group)).ask(change.Below)
 		}
 	}
 	if p.Operation == uint8(wire.OperationCompleteGroupRevocation) {

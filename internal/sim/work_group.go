@@ -169,10 +169,37 @@ func (k *checks) delivered(q *pollCheck, req edge.PollRequest) {
 	k.w.fail("members", "%v is given messages of partition %d, which it does not have in consumer group %d", q.c, p.ID, req.Key)
 }
 
-// truncated: who is told that segments were deleted finds it so.
+// ask takes note that segments below an offset are to go.
+func (g *groupModel) ask(below uint64) {
+	if _, known := g.asked[below]; known {
+		return
+	}
+	if g.asked == nil {
+		g.asked = map[uint64]vsr.Op{}
+	}
+	g.asked[below] = g.head()
+}
+
+// wentBack: since it was decided that segments below an offset are to go, a consumer has
+// been at what is in them.
+func (g *groupModel) wentBack(below uint64) bool {
+	from := g.asked[below]
+	for k, all := range g.offsets { // order-free: any of them will do
+		if o := g.offsetAt(k, from); o.set && o.value+1 < below {
+			return true
+		}
+		if slices.ContainsFunc(all, func(o storedOffset) bool { return o.op > from && o.set && o.value+1 < below }) {
+			return true
+		}
+	}
+	return false
+}
+
+// truncated: who is told that segments were deleted finds it so, but for those that a
+// consumer has gone back to.
 func (k *checks) truncated(change metadata.Change) {
 	id := vsr.GroupID(change.Group)
-	if g := k.w.model.group(id); g.generation() <= change.Generation && !g.forgot && g.lowAt(g.head()) < change.Below && k.w.model.lives(id) {
+	if g := k.w.model.group(id); g.generation() <= change.Generation && !g.forgot && g.lowAt(g.head()) < change.Below && !g.wentBack(change.Below) && k.w.model.lives(id) {
 		k.w.fail("truncated", "segments of group %d below offset %d are said to be deleted, and nobody has done it", id, change.Below)
 	}
 }
