@@ -114,7 +114,7 @@ func TestEachTransportAnswersRecordedFramesAlike(t *testing.T) {
 			return
 		}
 		for i, name := range names {
-			got, want := answers[i], overTCP[i]
+			got, want := withoutOps(answers[i]), withoutOps(overTCP[i])
 			h, _ := wire.DecodeRequestHeader(vectors[name])
 			switch h.EffectiveCommand() {
 			case wire.CommandGetMe, wire.CommandGetClient, wire.CommandGetClients, wire.CommandCreateToken:
@@ -126,6 +126,14 @@ func TestEachTransportAnswersRecordedFramesAlike(t *testing.T) {
 			}
 		}
 	})
+}
+
+// withoutOps is an answer without the numbers of operations: those count also what the
+// node does beside it, as to end sessions whose connections are lost.
+func withoutOps(answer []byte) []byte {
+	b := slices.Clone(answer)
+	clear(b[176:192])
+	return b
 }
 
 // hostileFrames are what no client sends, and that ends what it came in.
