@@ -95,13 +95,13 @@ func (c *calls) lost(to uint8) {
 	}
 }
 
-// shortBody is the length up to which questions and answers go on the control lane.
+// shortBody is the length up to which answers go on the control lane.
 const shortBody = 16 << 10
 
-// Ask asks a peer. done is called once, from any goroutine, and must not block: with the
-// answer, with ErrNotAsked, or with ErrLost. cancel forgets the question: done is not
-// called any more unless it was.
-func (l *Links) Ask(to uint8, subject uint8, head, body []byte, done func(answer []byte, err error)) (cancel func()) {
+// Ask asks a peer, after what was asked of it on the same lane. done is called once, from
+// any goroutine, and must not block: with the answer, with ErrNotAsked, or with ErrLost.
+// cancel forgets the question: done is not called any more unless it was.
+func (l *Links) Ask(to uint8, lane Lane, subject uint8, head, body []byte, done func(answer []byte, err error)) (cancel func()) {
 	nothing := func() {}
 	if int(to) >= len(l.peers) || to == l.o.Self {
 		done(nil, ErrNotAsked)
@@ -114,7 +114,7 @@ func (l *Links) Ask(to uint8, subject uint8, head, body []byte, done func(answer
 	}
 	b := make([]byte, 0, callHeadSize+len(head))
 	b = append(binary.LittleEndian.AppendUint64(b, id), subject)
-	if !l.peers[to].put(dataEntry(recordCall, append(b, head...), body), rankAsked) {
+	if !l.peers[to].out[lane].queue.put(dataEntry(recordCall, append(b, head...), body), rankAsked) {
 		if _, ok := l.calls.end(id); ok {
 			done(nil, ErrNotAsked)
 		}
@@ -126,14 +126,9 @@ func (l *Links) Ask(to uint8, subject uint8, head, body []byte, done func(answer
 // answer sends the answer to a question of the peer. It may be lost with the connection,
 // which the peer notices too.
 func (k *link) answer(id uint64, answer []byte) {
-	k.put(dataEntry(recordAnswer, binary.LittleEndian.AppendUint64(nil, id), answer), rankNow)
-}
-
-// put queues a question or an answer on the lane for its length.
-func (k *link) put(e entry, r rank) bool {
-	lane := Control
+	e, lane := dataEntry(recordAnswer, binary.LittleEndian.AppendUint64(nil, id), answer), Control
 	if e.size > shortBody {
 		lane = Bulk
 	}
-	return k.out[lane].queue.put(e, r)
+	k.out[lane].queue.put(e, rankNow)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -74,7 +75,7 @@ func TestForwardingBothWaysDoesNotStopFrames(t *testing.T) {
 			all.Go(func() {
 				for {
 					outcome := make(chan error, 1)
-					hs[i].links.Ask(uint8(1-i), 2, nil, body, func(_ []byte, err error) { outcome <- err })
+					hs[i].links.Ask(uint8(1-i), Bulk, 2, nil, body, func(_ []byte, err error) { outcome <- err })
 					err := <-outcome
 					if err == nil {
 						return
@@ -123,7 +124,7 @@ func TestQuestionsBeyondTheBoundAreAnsweredWithNothing(t *testing.T) {
 	id, _ := b.calls.begin(0, 1, func(answer []byte, _ error) { got <- answer })
 	put := func(id uint64, size int) {
 		head := append(binary.LittleEndian.AppendUint64(nil, id), 1)
-		b.peers[0].put(dataEntry(recordCall, head, make([]byte, size)), rankAsked)
+		b.peers[0].out[Bulk].queue.put(dataEntry(recordCall, head, make([]byte, size)), rankAsked)
 	}
 	put(id+1, askedMax)
 	put(id, shortBody)
@@ -134,5 +135,46 @@ func TestQuestionsBeyondTheBoundAreAnsweredWithNothing(t *testing.T) {
 	a.holds(t, "what follows is read", func() bool { return len(a.frames) == 1 })
 	if h.asked != 1 {
 		t.Errorf("asked %d times", h.asked)
+	}
+}
+
+// ordered records the order of questions, of which each is a number first.
+type ordered struct {
+	recorder
+	seen []uint32
+}
+
+func (h *ordered) Asked(_, _ uint8, question []byte, answer func([]byte)) {
+	h.seen = append(h.seen, binary.LittleEndian.Uint32(question))
+	answer([]byte{1})
+}
+
+// Questions on a lane come in the order in which they were asked, whatever their length.
+func TestQuestionsKeepTheirOrder(t *testing.T) {
+	la, lb := listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")
+	a := run(t, options(0, la.Addr().String(), lb.Addr().String()), la)
+	h := &ordered{}
+	links, err := New(options(1, la.Addr().String(), lb.Addr().String()), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links.SetState(100, 100, Begun)
+	b := node{Links: links, recorder: &h.recorder}
+	b.begin(t, lb)
+	a.await(t, 1)
+	b.await(t, 0)
+	var all sync.WaitGroup
+	for i := range uint32(100) {
+		size := 100
+		if i%2 == 0 {
+			size = 200 << 10
+		}
+		all.Add(1)
+		a.Ask(1, Bulk, 2, binary.LittleEndian.AppendUint32(nil, i), make([]byte, size), func([]byte, error) { all.Done() })
+	}
+	all.Wait()
+	b.stop()
+	if len(h.seen) != 100 || !slices.IsSorted(h.seen) {
+		t.Errorf("%d questions came in the order %v", len(h.seen), h.seen)
 	}
 }

@@ -196,7 +196,7 @@ func TestQuestions(t *testing.T) {
 	}
 	ask := func(to, subject uint8, head, body []byte) chan outcome {
 		c := make(chan outcome, 2)
-		a.Ask(to, subject, head, body, func(answer []byte, err error) { c <- outcome{answer, err} })
+		a.Ask(to, Lane(len(body)%2), subject, head, body, func(answer []byte, err error) { c <- outcome{answer, err} })
 		return c
 	}
 	for _, size := range []int{0, 10, shortBody, 3 << 20} {

@@ -8,8 +8,6 @@
 package router
 
 import (
-	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +24,7 @@ const (
 	patience = 10 * time.Second
 	// answerMax is how long an answer of another node may take; as long as the edge waits.
 	answerMax = 25 * time.Second
+	shortBody = 16 << 10
 	pauseMin  = 5 * time.Millisecond
 	pauseMax  = 100 * time.Millisecond
 )
@@ -43,7 +42,7 @@ type Local interface {
 
 // Peers asks other nodes; see peer.Links.
 type Peers interface {
-	Ask(to, subject uint8, head, body []byte, done func(answer []byte, err error)) (cancel func())
+	Ask(to uint8, lane peer.Lane, subject uint8, head, body []byte, done func(answer []byte, err error)) (cancel func())
 }
 
 // Router is the backend of the edge of a node among several.
@@ -52,6 +51,7 @@ type Router struct {
 	self    uint8
 	peers   Peers
 	stopped atomic.Bool
+	lines   lines
 }
 
 // New returns a router between the engine of a replica and its peers.
@@ -68,21 +68,29 @@ func (r *Router) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply
 		return edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: req.Operation, Code: code}
 	}
 	t := &trip[edge.MetadataReply]{
-		router: r, subject: subjectMetadata, head: appendMetadata(nil, &req), body: req.Body,
+		router: r, lane: laneOf(len(req.Body)), subject: subjectMetadata, head: appendMetadata(nil, &req), body: req.Body,
 		here:    func(done func(edge.MetadataReply)) { r.Local.Metadata(req, done) },
 		decode:  decodeMetadataReply,
 		refused: func(v *edge.MetadataReply) bool { return refusedMetadata(v) },
 		refusal: refusal,
-		settle: func(v edge.MetadataReply) {
+		settle: func(v edge.MetadataReply, tell func(edge.MetadataReply)) {
 			if v.Outcome == edge.OutcomeReply && v.Op > 0 {
-				r.Reached(v.Op, func(bool) { done(v) })
+				r.Reached(v.Op, func(bool) { tell(v) })
 			} else {
-				done(v)
+				tell(v)
 			}
 		},
 		done: done,
 	}
-	t.begin()
+	t.enter()
+}
+
+// laneOf is the lane of a question whose order among others does not matter.
+func laneOf(size int) peer.Lane {
+	if size > shortBody {
+		return peer.Bulk
+	}
+	return peer.Control
 }
 
 func refusedMetadata(v *edge.MetadataReply) bool {
@@ -92,18 +100,18 @@ func refusedMetadata(v *edge.MetadataReply) bool {
 // Send implements edge.Backend.
 func (r *Router) Send(req edge.SendRequest, done func(edge.SendReply)) {
 	t := &trip[edge.SendReply]{
-		router: r, group: req.Group, subject: subjectSend, head: appendSend(nil, &req, r.View().Op()), body: req.Batch,
+		router: r, group: req.Group, client: req.Client, lane: peer.Bulk, subject: subjectSend, head: appendSend(nil, &req, r.View().Op()), body: req.Batch,
 		here:    func(done func(edge.SendReply)) { r.Local.Send(req, done) },
 		decode:  decodeSendReply,
 		refused: func(v *edge.SendReply) bool { return v.Code == galgo.CodeTransientNotAccepted },
 		refusal: func(code galgo.Code) edge.SendReply { return edge.SendReply{Code: code} },
-		settle: func(v edge.SendReply) {
+		settle: func(v edge.SendReply, tell func(edge.SendReply)) {
 			r.told(req.Group, v.Code, v.Op)
-			done(v)
+			tell(v)
 		},
 		done: done,
 	}
-	t.begin()
+	t.enter()
 }
 
 // StoreOffset implements edge.Backend.
@@ -118,18 +126,18 @@ func (r *Router) DeleteOffset(req edge.OffsetRequest, done func(edge.OffsetReply
 
 func (r *Router) offset(req edge.OffsetRequest, subject uint8, here func(edge.OffsetRequest, func(edge.OffsetReply)), done func(edge.OffsetReply)) {
 	t := &trip[edge.OffsetReply]{
-		router: r, group: req.Group, subject: subject, head: appendOffset(nil, &req, r.View().Op()),
+		router: r, group: req.Group, client: req.Client, lane: peer.Bulk, subject: subject, head: appendOffset(nil, &req, r.View().Op()),
 		here:    func(done func(edge.OffsetReply)) { here(req, done) },
 		decode:  decodeOffsetReply,
 		refused: func(v *edge.OffsetReply) bool { return v.Code == galgo.CodeTransientNotAccepted },
 		refusal: func(code galgo.Code) edge.OffsetReply { return edge.OffsetReply{Code: code} },
-		settle: func(v edge.OffsetReply) {
+		settle: func(v edge.OffsetReply, tell func(edge.OffsetReply)) {
 			r.told(req.Group, v.Code, v.Op)
-			done(v)
+			tell(v)
 		},
 		done: done,
 	}
-	t.begin()
+	t.enter()
 }
 
 func (r *Router) told(group uint64, code galgo.Code, op uint64) {
@@ -202,100 +210,4 @@ func (r *Router) judge(group uint64, who metadata.Actor, rule metadata.Rule, see
 		return denied
 	}
 	return allowed
-}
-
-// trip is a request on its way to whoever decides it.
-type trip[T any] struct {
-	router *Router
-	group  uint64
-
-	here    func(done func(T)) // asks this node
-	subject uint8              // head and body: the question to another
-	head    []byte
-	body    []byte
-	decode  func([]byte) (T, error)
-	refused func(*T) bool // nobody has done anything
-	refusal func(galgo.Code) T
-	settle  func(T) // takes the answer of another node
-	done    func(T)
-
-	until time.Time // zero before the first pause
-	pause time.Duration
-}
-
-func (t *trip[T]) begin() { t.here(t.answeredHere) }
-
-func (t *trip[T]) answeredHere(v T) {
-	if !t.refused(&v) {
-		t.done(v)
-		return
-	}
-	t.router.Leader(t.group, func(leader uint8, known bool) {
-		switch {
-		case !known:
-			t.again()
-		case leader == t.router.self:
-			t.done(v) // it has too much to do, or will lead in a moment
-		default:
-			t.ask(leader)
-		}
-	})
-}
-
-// again tries once more after a pause, unless it took too long already.
-func (t *trip[T]) again() {
-	now := time.Now()
-	switch {
-	case t.until.IsZero():
-		t.until, t.pause = now.Add(patience), pauseMin
-	case now.After(t.until) || t.router.stopped.Load():
-		t.done(t.refusal(galgo.CodeTransientNotAccepted))
-		return
-	}
-	pause := t.pause/2 + rand.N(t.pause)
-	t.pause = min(2*t.pause, pauseMax)
-	time.AfterFunc(pause, t.begin) // from here on the trip is that of another goroutine
-}
-
-// ask asks the node that leads. An answer that does not come in time is not waited for:
-// the outcome is open.
-func (t *trip[T]) ask(leader uint8) {
-	var over atomic.Bool
-	var cancel atomic.Pointer[func()]
-	timer := time.AfterFunc(answerMax, func() {
-		if !over.CompareAndSwap(false, true) {
-			return
-		}
-		if forget := cancel.Load(); forget != nil {
-			(*forget)()
-		}
-		t.done(t.refusal(galgo.CodeTransientNotCommitted))
-	})
-	forget := t.router.peers.Ask(leader, t.subject, t.head, t.body, func(answer []byte, err error) {
-		if over.CompareAndSwap(false, true) {
-			timer.Stop()
-			t.answered(answer, err)
-		}
-	})
-	cancel.Store(&forget)
-}
-
-func (t *trip[T]) answered(answer []byte, err error) {
-	if errors.Is(err, peer.ErrNotAsked) || err == nil && len(answer) == 0 {
-		t.again()
-		return
-	}
-	if err != nil {
-		t.done(t.refusal(galgo.CodeTransientNotCommitted))
-		return
-	}
-	v, err := t.decode(answer)
-	switch {
-	case err != nil:
-		t.done(t.refusal(galgo.CodeTransientNotCommitted))
-	case t.refused(&v):
-		t.again()
-	default:
-		t.settle(v)
-	}
 }

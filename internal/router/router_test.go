@@ -91,7 +91,7 @@ type fakePeers struct {
 	asked  []uint8
 }
 
-func (p *fakePeers) Ask(to, subject uint8, head, body []byte, done func([]byte, error)) func() {
+func (p *fakePeers) Ask(to uint8, _ peer.Lane, subject uint8, head, body []byte, done func([]byte, error)) func() {
 	p.mu.Lock()
 	p.asked = append(p.asked, to)
 	err := next(&p.fail)
