@@ -53,9 +53,10 @@ type Engine struct {
 	patience   uint64 // µs that a partition may stay with a member that another is to have it from
 
 	replica uint8
-	durable bool         // partition.durability: what a topic gets that does not say
-	leader  atomic.Int32 // of the metadata; -1 while none is known
-	current atomic.Bool  // the metadata is not of the past
+	durable bool          // partition.durability: what a topic gets that does not say
+	leader  atomic.Int32  // of the metadata; -1 while none is known
+	current atomic.Bool   // the metadata is not of the past
+	told    atomic.Uint64 // op of the metadata that a client was told of: see Current
 	cluster func(client netip.Addr) wire.ClusterMetadata
 	host    func() wire.Stats
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"sync/atomic"
+
 	"galgo/internal/shard"
 	"galgo/internal/vsr"
 )
@@ -21,8 +23,8 @@ func (e *Engine) MetadataLeader() (replica uint8, known bool) {
 	return uint8(l), l >= 0
 }
 
-// Current implements edge.Backend.
-func (e *Engine) Current() bool { return e.current.Load() }
+// Current implements edge.Backend. What a client of this node was told of is there.
+func (e *Engine) Current() bool { return e.current.Load() && e.commit.Load() >= e.told.Load() }
 
 // leads takes what the metadata group knows of its primary.
 func (e *Engine) leads(primary uint8, known, readable bool) {
@@ -45,5 +47,15 @@ func (e *Engine) Reached(op uint64, done func(there bool)) {
 // Told says that a client of this node is about to be told of an op of a group: what is
 // read here afterwards has it.
 func (e *Engine) Told(group, op uint64) {
+	if vsr.GroupID(group) == vsr.MetadataGroup {
+		raise(&e.told, op)
+		return
+	}
 	e.onData(group, func(d *shard.Data) { d.Told(vsr.GroupID(group), vsr.Op(op)) }, func() {})
+}
+
+// raise sets a number that never goes back.
+func raise(to *atomic.Uint64, n uint64) {
+	for old := to.Load(); old < n && !to.CompareAndSwap(old, n); old = to.Load() {
+	}
 }

@@ -36,7 +36,8 @@ type Local interface {
 	Leader(group uint64, done func(replica uint8, known bool))
 	// Reached runs done when an op of the metadata is applied here, or after a while.
 	Reached(op uint64, done func(there bool))
-	// Told has reads of a group wait for an op that a client is told of.
+	// Told has reads of a group wait for an op that a client is told of; group 0 is that
+	// of the metadata, which are not current before they have it.
 	Told(group, op uint64)
 }
 
@@ -75,7 +76,12 @@ func (r *Router) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply
 		refusal: refusal,
 		settle: func(v edge.MetadataReply, tell func(edge.MetadataReply)) {
 			if v.Outcome == edge.OutcomeReply && v.Op > 0 {
-				r.Reached(v.Op, func(bool) { tell(v) })
+				r.Reached(v.Op, func(there bool) {
+					if !there {
+						r.Told(0, v.Op)
+					}
+					tell(v)
+				})
 			} else {
 				tell(v)
 			}

@@ -26,6 +26,7 @@ type fakeNode struct {
 	asked   []edge.MetadataRequest
 	reply   edge.MetadataReply
 	stale   bool
+	slow    bool // ops of others take too long to be applied
 	view    *metadata.View
 }
 
@@ -78,7 +79,7 @@ func (n *fakeNode) Leader(_ uint64, done func(uint8, bool)) {
 
 func (n *fakeNode) Reached(op uint64, done func(bool)) {
 	n.reached = append(n.reached, op)
-	done(true)
+	done(!n.slow)
 }
 
 func (n *fakeNode) Told(group, op uint64) { n.told[group] = op }
@@ -195,6 +196,28 @@ func TestMetadataOfAnotherNode(t *testing.T) {
 	r.Metadata(req, func(v edge.MetadataReply) { got <- v })
 	if v := <-got; v.Outcome != edge.OutcomeEvict || v.Reason != wire.EvictionNoSession {
 		t.Errorf("answered %+v", v)
+	}
+}
+
+// What a client is told although it does not show here yet is remembered: what is read
+// here has it.
+func TestMetadataThatDoNotShowYet(t *testing.T) {
+	reply := edge.MetadataReply{Outcome: edge.OutcomeReply, Operation: wire.OperationCreateStream, Op: 12}
+	here, there := &fakeNode{codes: []galgo.Code{refused}, leader: []int{1}}, &fakeNode{codes: []galgo.Code{accepted}, leader: []int{-1}, reply: reply}
+	r, _ := world(here, there)
+	ask := func() {
+		got := make(chan struct{})
+		r.Metadata(edge.MetadataRequest{}, func(edge.MetadataReply) { close(got) })
+		<-got
+	}
+	ask()
+	if len(here.told) > 0 {
+		t.Errorf("told %v, although it shows", here.told)
+	}
+	here.slow = true
+	ask()
+	if here.told[0] != 12 {
+		t.Errorf("told %v, want op 12 of the metadata", here.told)
 	}
 }
 
