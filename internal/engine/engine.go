@@ -259,7 +259,12 @@ func (e *Engine) Send(req edge.SendRequest, done func(edge.SendReply)) {
 
 // StoreOffset implements edge.Backend.
 func (e *Engine) StoreOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
-	e.writeOffset(req, (*shard.Data).StoreOffset, done)
+	e.writeOffset(req, (*shard.Data).StoreOffset, func(r edge.OffsetReply) {
+		if r.Code == galgo.CodeOK && req.Kind == galgo.ConsumerGroup {
+			e.deliveries.commit(deliveryKey{req.Group, req.Key}, req.Offset)
+		}
+		done(r)
+	})
 }
 
 // DeleteOffset implements edge.Backend.
@@ -276,9 +281,6 @@ func (e *Engine) writeOffset(req edge.OffsetRequest, write offsetWrite, done fun
 	}
 	e.onData(req.Group, func(d *shard.Data) {
 		write(d, r, func(code galgo.Code, op vsr.Op) {
-			if code == galgo.CodeOK && req.Kind == galgo.ConsumerGroup {
-				e.deliveries.commit(deliveryKey{req.Group, req.Key}, req.Offset)
-			}
 			done(edge.OffsetReply{Code: code, Op: uint64(op)})
 		})
 	}, func() { done(edge.OffsetReply{Code: galgo.CodeTransientNotAccepted}) })

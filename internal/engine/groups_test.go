@@ -700,3 +700,26 @@ func TestRewindMeetsADeletion(t *testing.T) {
 		begins(g, group, 0)
 	})
 }
+
+// The deletion of an offset is no commit: of what was given out everything is open then.
+func TestDeletedOffsetIsNoCommit(t *testing.T) {
+	g := openGrouped(t, healthy(), 2)
+	if !sending(1, "x")(g.world, nil) || !sending(0, "x")(g.world, nil) {
+		t.Fatal("send")
+	}
+	g.join(0)
+	g.commit(0, 1, 0)
+	var plan partition.Plan
+	req := g.request(0, 1, &plan)
+	req.Strategy = galgo.FromOffset(0)
+	g.run(func(done func()) { g.engine.Poll(req, func(edge.PollReply) { done() }) })
+	g.engine.Polled(req, 0, true)
+	code := galgo.CodeError
+	g.engine.DeleteOffset(edge.OffsetRequest{Group: req.Group, Kind: galgo.ConsumerGroup, Member: g.members[0].id}, func(r edge.OffsetReply) { code = r.Code })
+	g.settle()
+	if code != galgo.CodeOK {
+		t.Fatalf("delete: %v", code)
+	}
+	g.join(1)
+	g.wantHas(1)
+}
