@@ -170,9 +170,11 @@ type PollRequest struct {
 	Count    uint32
 	Bytes    int             // of batch records, at most; 0: what a frame holds
 	Plan     *partition.Plan // filled by the node, the caller's again when done has run
+	Ticket   any             // what the reply had, for Polled
 }
 
 // PollReply answers a PollRequest.
 type PollReply struct {
-	Code galgo.Code
+	Code   galgo.Code
+	Ticket any // of a member's poll that is under way: Polled wants it back
 }

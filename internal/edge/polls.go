@@ -154,13 +154,14 @@ func (c *conn) serveMessages(ctx context.Context, r *request, p *metadata.Partit
 // readPlanned asks for a plan and reads what it names, and does so again while files go
 // away in between.
 func (c *conn) readPlanned(ctx context.Context, r *request, request *PollRequest, into *polled) (code galgo.Code, err error) {
-	ended := *request
+	ended := *request // for an answer that nobody waits for any more
 	for try := range pollTries {
 		if try > 0 {
 			c.polled(request, 0, false)
 		}
 		q := newCall(func(late PollReply) {
 			if late.Code == galgo.CodeOK {
+				ended.Ticket = late.Ticket
 				c.polled(&ended, 0, false)
 			}
 		})
@@ -173,6 +174,7 @@ func (c *conn) readPlanned(ctx context.Context, r *request, request *PollRequest
 		if reply.Code != galgo.CodeOK {
 			return reply.Code, nil
 		}
+		request.Ticket = reply.Ticket
 		if err = into.plan.Read(&into.Reply); !errors.Is(err, partition.ErrStale) {
 			return galgo.CodeOK, err
 		}

@@ -113,6 +113,7 @@ func (g *grouped) pollAs(member int, p uint32) (got []string, code galgo.Code) {
 	if err := plan.Read(&into); err != nil {
 		g.t.Fatal(err)
 	}
+	req.Ticket = reply.Ticket
 	if !g.engine.Polled(req, into.Last, into.Count > 0) {
 		return nil, galgo.CodeConsumerGroupPartitionNotOwned
 	}
@@ -120,6 +121,18 @@ func (g *grouped) pollAs(member int, p uint32) (got []string, code galgo.Code) {
 		got = append(got, "x")
 	}
 	return got, galgo.CodeOK
+}
+
+// begin plans a poll, which is under way from then on.
+func (g *grouped) begin(req *edge.PollRequest) {
+	g.t.Helper()
+	code := galgo.CodeError
+	g.run(func(done func()) {
+		g.engine.Poll(*req, func(r edge.PollReply) { code, req.Ticket = r.Code, r.Ticket; done() })
+	})
+	if code != galgo.CodeOK {
+		g.t.Fatalf("poll: %v", code)
+	}
 }
 
 func (g *grouped) commit(member int, p uint32, offset uint64) galgo.Code {
@@ -203,7 +216,7 @@ func TestJoinAndPollsAtOnce(t *testing.T) {
 	g.join(0)
 	var before, meanwhile partition.Plan
 	req := g.request(0, 1, &before)
-	g.engine.Poll(req, func(edge.PollReply) {})
+	g.engine.Poll(req, func(r edge.PollReply) { req.Ticket = r.Ticket })
 	g.settle()
 	g.members[1].request++
 	joined := false
@@ -635,7 +648,7 @@ func TestPollsAndJoinsTakeTurns(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatal("a join waits for nothing")
 	}
-	if d.begin(groupKey{}, deliveryKey{}, galgo.ClientID{1}, note("poll")) {
+	if d.begin(groupKey{}, deliveryKey{}, galgo.ClientID{1}, note("poll")) != nil {
 		t.Error("a poll begins while a join is being decided")
 	}
 	if _, ok := d.hold(groupKey{}, note("third")); ok {
@@ -712,7 +725,7 @@ func TestDeletedOffsetIsNoCommit(t *testing.T) {
 	var plan partition.Plan
 	req := g.request(0, 1, &plan)
 	req.Strategy = galgo.FromOffset(0)
-	g.run(func(done func()) { g.engine.Poll(req, func(edge.PollReply) { done() }) })
+	g.begin(&req)
 	g.engine.Polled(req, 0, true)
 	code := galgo.CodeError
 	g.engine.DeleteOffset(edge.OffsetRequest{Group: req.Group, Kind: galgo.ConsumerGroup, Member: g.members[0].id}, func(r edge.OffsetReply) { code = r.Code })
@@ -722,4 +735,34 @@ func TestDeletedOffsetIsNoCommit(t *testing.T) {
 	}
 	g.join(1)
 	g.wantHas(1)
+}
+
+// A poll of a former membership that ends late leaves one alone that is under way.
+func TestLatePollOfAFormerMembership(t *testing.T) {
+	g := openGrouped(t, healthy(), 2)
+	sendBoth(g)
+	g.join(0)
+	former, others, present := g.request(0, 1, new(partition.Plan)), g.request(1, 1, new(partition.Plan)), g.request(0, 1, new(partition.Plan))
+	g.begin(&former) // it waits for the disk
+	id, number := g.members[0].id, g.members[0].request
+	s, ok := g.login(id) // the client comes back on another connection
+	if !ok {
+		t.Fatal("no login")
+	}
+	s.request = number
+	g.members[0] = s
+	g.join(1)
+	g.begin(&others)
+	g.engine.Polled(others, 0, false)
+	g.join(0)
+	g.must(1, wire.OperationLeaveConsumerGroup, namedGroup())
+	g.begin(&present)
+	g.engine.Polled(former, 2, true)
+	if k := (deliveryKey{former.Group, 0}); !g.engine.deliveries.busy(k, id) {
+		t.Error("the poll that is under way is not known any more")
+	}
+	g.engine.Polled(present, 0, false)
+	if n := len(g.engine.deliveries.open); n != 0 {
+		t.Errorf("%d deliveries are open", n)
+	}
 }

@@ -59,14 +59,14 @@ func newDeliveries() *deliveries {
 	return &deliveries{open: map[deliveryKey]*delivery{}, joining: map[groupKey]*joining{}}
 }
 
-// begin takes note of a poll of the client. It reports false if a join has to be decided
-// first: retry is called when it is.
-func (d *deliveries) begin(g groupKey, k deliveryKey, client galgo.ClientID, retry func()) bool {
+// begin takes note of a poll of the client, which end ends. It returns nil if a join has to
+// be decided first: retry is called when it is.
+func (d *deliveries) begin(g groupKey, k deliveryKey, client galgo.ClientID, retry func()) *delivery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if j := d.joining[g]; j != nil {
 		j.polls = append(j.polls, retry)
-		return false
+		return nil
 	}
 	e := d.open[k]
 	if e == nil || e.client != client {
@@ -74,17 +74,14 @@ func (d *deliveries) begin(g groupKey, k deliveryKey, client galgo.ClientID, ret
 		d.open[k] = e
 	}
 	e.polls++
-	return true
+	return e
 }
 
-// end takes note of what a poll of the client has yielded, up to the offset last if any.
-func (d *deliveries) end(k deliveryKey, client galgo.ClientID, last uint64, any bool) {
+// end takes note of what a poll has yielded, up to the offset last if any. If the partition
+// has been another's since, nothing is known of the delivery any more.
+func (d *deliveries) end(k deliveryKey, e *delivery, last uint64, any bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e := d.open[k]
-	if e == nil || e.client != client {
-		return // it is another's by now
-	}
 	e.polls--
 	if any {
 		e.served, e.any = max(e.served, last), true
@@ -103,7 +100,7 @@ func (d *deliveries) commit(k deliveryKey, offset uint64) {
 }
 
 func (d *deliveries) forgetIdle(k deliveryKey, e *delivery) {
-	if e.idle() {
+	if d.open[k] == e && e.idle() {
 		delete(d.open, k)
 	}
 }
@@ -256,19 +253,22 @@ func (e *Engine) pollAsMember(req edge.PollRequest, done func(edge.PollReply)) {
 		return
 	}
 	k := deliveryKey{req.Group, req.Key}
-	if !e.deliveries.begin(g, k, req.Member, func() { e.pollAsMember(req, done) }) {
+	begun := e.deliveries.begin(g, k, req.Member, func() { e.pollAsMember(req, done) })
+	if begun == nil {
 		return
 	}
 	// Looked at once more: a join that was decided before begin may have been published
 	// after the first look.
 	if _, code := e.mayPoll(&req); code != galgo.CodeOK {
-		e.deliveries.end(k, req.Member, 0, false)
+		e.deliveries.end(k, begun, 0, false)
 		done(edge.PollReply{Code: code})
 		return
 	}
 	e.poll(req, func(r edge.PollReply) {
 		if r.Code != galgo.CodeOK {
-			e.deliveries.end(k, req.Member, 0, false)
+			e.deliveries.end(k, begun, 0, false)
+		} else {
+			r.Ticket = begun
 		}
 		done(r)
 	})
@@ -277,8 +277,9 @@ func (e *Engine) pollAsMember(req edge.PollRequest, done func(edge.PollReply)) {
 // Polled implements edge.Backend.
 func (e *Engine) Polled(req edge.PollRequest, last uint64, any bool) bool {
 	_, code := e.mayPoll(&req)
-	any = any && code == galgo.CodeOK
-	e.deliveries.end(deliveryKey{req.Group, req.Key}, req.Member, last, any)
+	if begun, ok := req.Ticket.(*delivery); ok {
+		e.deliveries.end(deliveryKey{req.Group, req.Key}, begun, last, any && code == galgo.CodeOK)
+	}
 	return code == galgo.CodeOK
 }
 

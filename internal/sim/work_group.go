@@ -43,6 +43,7 @@ func (c *client) pollAsMember() {
 		e.Poll(req, func(r edge.PollReply) {
 			q.op = n.commitMin(q.group)
 			if r.Code == galgo.CodeOK {
+				req.Ticket = r.Ticket
 				given, last = q.given(e, req)
 			}
 			done(r)
