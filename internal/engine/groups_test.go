@@ -766,3 +766,36 @@ func TestLatePollOfAFormerMembership(t *testing.T) {
 		t.Errorf("%d deliveries are open", n)
 	}
 }
+
+// Nothing is kept of what was given out for groups, and of partitions, that are gone.
+func TestDeliveriesOfWhatIsGone(t *testing.T) {
+	g := openGrouped(t, healthy(), 1)
+	sendBoth(g)
+	c := &cast{admin: g.members[0]}
+	give := func(key uint32) {
+		g.t.Helper()
+		g.join(0)
+		for p := range uint32(2) {
+			req := g.request(0, p, new(partition.Plan))
+			req.Key = key
+			g.begin(&req)
+			g.engine.Polled(req, 2, true)
+		}
+		if len(g.engine.deliveries.open) != 2 {
+			t.Fatalf("deliveries of %d partitions are open, want 2", len(g.engine.deliveries.open))
+		}
+	}
+	give(0)
+	g.must(0, wire.OperationDeleteConsumerGroup, namedGroup())
+	if n := len(g.engine.deliveries.open); n != 0 {
+		t.Errorf("deliveries of %d partitions are kept of a group that is gone", n)
+	}
+	if !creatingGroup(g.world, c) {
+		t.Fatal("no group")
+	}
+	give(1)
+	g.must(0, wire.OperationDeleteTopic, wire.TopicRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t")}.Append(nil))
+	if n := len(g.engine.deliveries.open); n != 0 {
+		t.Errorf("deliveries of %d partitions are kept of a topic that is gone", n)
+	}
+}

@@ -18,7 +18,7 @@ import (
 // given out again, which consumers have to expect at any time.
 type deliveries struct {
 	mu   sync.Mutex
-	open map[deliveryKey]*delivery
+	open map[uint64]map[uint32]*delivery // by partition, then group; see deliveryKey
 	// joining are the groups that a member is about to join, with the polls that wait
 	// until that is decided: what they were given meanwhile, the join could not know.
 	joining map[groupKey]*joining
@@ -56,7 +56,7 @@ type joining struct {
 }
 
 func newDeliveries() *deliveries {
-	return &deliveries{open: map[deliveryKey]*delivery{}, joining: map[groupKey]*joining{}}
+	return &deliveries{open: map[uint64]map[uint32]*delivery{}, joining: map[groupKey]*joining{}}
 }
 
 // begin takes note of a poll of the client, which end ends. It returns nil if a join has to
@@ -68,13 +68,31 @@ func (d *deliveries) begin(g groupKey, k deliveryKey, client galgo.ClientID, ret
 		j.polls = append(j.polls, retry)
 		return nil
 	}
-	e := d.open[k]
+	e := d.at(k)
 	if e == nil || e.client != client {
 		e = &delivery{client: client}
-		d.open[k] = e
+		d.put(k, e)
 	}
 	e.polls++
 	return e
+}
+
+func (d *deliveries) at(k deliveryKey) *delivery { return d.open[k.partition][k.group] }
+
+func (d *deliveries) put(k deliveryKey, e *delivery) {
+	groups := d.open[k.partition]
+	if groups == nil {
+		groups = map[uint32]*delivery{}
+		d.open[k.partition] = groups
+	}
+	groups[k.group] = e
+}
+
+func (d *deliveries) drop(k deliveryKey) {
+	groups := d.open[k.partition]
+	if delete(groups, k.group); len(groups) == 0 {
+		delete(d.open, k.partition)
+	}
 }
 
 // end takes note of what a poll has yielded, up to the offset last if any. If the partition
@@ -93,15 +111,15 @@ func (d *deliveries) end(k deliveryKey, e *delivery, last uint64, any bool) {
 func (d *deliveries) commit(k deliveryKey, offset uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e := d.open[k]; e != nil {
+	if e := d.at(k); e != nil {
 		e.committed, e.some = offset, true
 		d.forgetIdle(k, e)
 	}
 }
 
 func (d *deliveries) forgetIdle(k deliveryKey, e *delivery) {
-	if d.open[k] == e && e.idle() {
-		delete(d.open, k)
+	if d.at(k) == e && e.idle() {
+		d.drop(k)
 	}
 }
 
@@ -109,7 +127,7 @@ func (d *deliveries) forgetIdle(k deliveryKey, e *delivery) {
 func (d *deliveries) busy(k deliveryKey, client galgo.ClientID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e := d.open[k]
+	e := d.at(k)
 	return e != nil && e.client == client
 }
 
@@ -117,11 +135,14 @@ func (d *deliveries) busy(k deliveryKey, client galgo.ClientID) bool {
 func (d *deliveries) forget(partition uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for k := range d.open {
-		if k.partition == partition {
-			delete(d.open, k)
-		}
-	}
+	delete(d.open, partition)
+}
+
+// forgetGroup drops what is known of a partition for a consumer group that is gone.
+func (d *deliveries) forgetGroup(k deliveryKey) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.drop(k)
 }
 
 // hold has polls of a group's members wait until release: a join is about to be decided.
@@ -325,6 +346,7 @@ func (e *Engine) forgetGroup(c metadata.Change, finish func()) {
 	}
 	shards := make([][]vsr.GroupID, len(e.data))
 	for p := range view.Partitions(t) {
+		e.deliveries.forgetGroup(deliveryKey{p.Group, c.ConsumerGroup})
 		i := e.shardOf(p.Group)
 		shards[i] = append(shards[i], vsr.GroupID(p.Group))
 	}
