@@ -29,7 +29,7 @@ const (
 	tokenSizeMin  = 2 + 32 + 8 + 8
 	streamSizeMin = 4 + 2 + 8 + 4
 	topicSizeMin  = 4 + 2 + 8 + topicOptionsSizeMin + 4 + 8 + 4
-	partitionSize = 5 * 8
+	partitionSize = 6 * 8
 	groupSizeMin  = 4 + 2 + 8 + 4
 	clientSizeMin = 4 + 16 + 8 + 4 + 8 + 16 + 8 + 8 + 1 + 1
 	replySizeMin  = 8 + 16 + 8 + 8 + 1 + 4 + 4
