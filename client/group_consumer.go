@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -166,8 +167,18 @@ func (k *GroupConsumer) refresh(ctx context.Context) error {
 	return k.assign(ctx, a)
 }
 
-// join makes the client a member, and the group, if it is to be made.
+// join makes the client a member, which goes on where the group is: what it has processed
+// as a member before may be behind that.
 func (k *GroupConsumer) join(ctx context.Context) error {
+	err := k.joinOrCreate(ctx)
+	if err == nil {
+		clear(k.positions)
+	}
+	return err
+}
+
+// joinOrCreate makes the client a member, and the group, if it is to be made.
+func (k *GroupConsumer) joinOrCreate(ctx context.Context) error {
 	err := k.client.JoinConsumerGroup(ctx, k.spec.Stream, k.spec.Topic, k.spec.Group)
 	if !k.spec.Create || k.spec.Group.Kind != galgo.IdentifierNamed || !refused(err, galgo.CodeConsumerGroupIDNotFound) {
 		return err
@@ -180,13 +191,17 @@ func (k *GroupConsumer) join(ctx context.Context) error {
 }
 
 // assign takes an assignment over. What is not in it any more is stored, while the server
-// still allows it: the next owner waits for that.
+// still allows it: the next owner waits for that. If the caller commits, it may still do
+// so. What is new in it may have been another's meanwhile, so its position is the group's.
 func (k *GroupConsumer) assign(ctx context.Context, a GroupAssignment) error {
 	if a.Generation != k.generation {
 		k.turn = 0
 	}
+	maps.DeleteFunc(k.positions, func(partition uint32, _ *position) bool {
+		return slices.Contains(a.Partitions, partition) && !slices.Contains(k.assigned, partition)
+	})
 	k.assigned, k.generation, k.syncedAt = a.Partitions, a.Generation, time.Now()
-	for partition := range k.positions {
+	for partition, p := range k.positions {
 		if slices.Contains(k.assigned, partition) {
 			continue
 		}
@@ -195,7 +210,9 @@ func (k *GroupConsumer) assign(ctx context.Context, a GroupAssignment) error {
 				return err
 			}
 		}
-		delete(k.positions, partition)
+		if !p.dirty || k.clock.atEnd() {
+			delete(k.positions, partition)
+		}
 	}
 	return nil
 }

@@ -305,3 +305,68 @@ func TestGroupCalls(t *testing.T) {
 		}
 	})
 }
+
+// Who commits manually may still commit what is on its way to another member, which waits
+// for that.
+func TestGroupConsumerCommitsManuallyWhatIsTakenAway(t *testing.T) {
+	bubble(t, func(t *testing.T, s *clienttest.Server, c *Client) {
+		q := newSeat(0, 1)
+		q.shelves[0].payloads = []string{"a"}
+		q.shelves[1].payloads = []string{"x"}
+		q.install(s)
+		spec := groupSpec
+		spec.Commit = CommitManually
+		k := c.NewGroupConsumer(spec)
+		next(t, k)
+		next(t, k)
+		q.partitions, q.generation = []uint32{0}, 2
+		q.shelves[0].payloads = []string{"a", "b"}
+		time.Sleep(assignmentFresh)
+		next(t, k)
+		if err := k.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := q.shelves[1].stored; !slices.Equal(got, []uint64{0}) {
+			t.Errorf("stored %v of the partition on its way, want [0]", got)
+		}
+	})
+}
+
+// A consumer that joins again, or gets a partition back, goes on where the group is and
+// not where it was: another member may have been farther since.
+func TestGroupConsumerGoesOnWhereTheGroupIs(t *testing.T) {
+	for name, change := range map[string]func(*seat, *clienttest.Server){
+		"joins again": func(q *seat, s *clienttest.Server) {
+			q.member, q.generation = false, 5
+			s.HangUp()
+		},
+		"gets it back": func(q *seat, _ *clienttest.Server) { q.partitions, q.generation = nil, 2 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *clienttest.Server, c *Client) {
+				q := newSeat(0)
+				q.shelves[0].payloads = []string{"a", "b", "c", "d", "e", "f"}
+				q.install(s)
+				spec := groupSpec
+				spec.Commit = CommitManually
+				k := c.NewGroupConsumer(spec)
+				next(t, k)
+				change(q, s)
+				q.shelves[0].stored = []uint64{4} // by who had the partition meanwhile
+				if len(q.partitions) == 0 {
+					time.Sleep(assignmentFresh)
+					ctx, cancel := context.WithTimeout(t.Context(), assignmentWanted/2)
+					defer cancel()
+					if _, err := k.Next(ctx); err == nil {
+						t.Fatal("a batch of no partition")
+					}
+					q.partitions, q.generation = []uint32{0}, 3
+				}
+				time.Sleep(assignmentFresh)
+				if got := next(t, k); !slices.Equal(got, []string{"f"}) {
+					t.Errorf("got %v, want what the group has not committed", got)
+				}
+			})
+		})
+	}
+}
