@@ -299,3 +299,38 @@ func TestMembershipEndsWithTheConnection(t *testing.T) {
 		})
 	}
 }
+
+// Messages whose offset could not be stored, because the partition or the client is
+// another's by now, are not given out: another member has them.
+func TestAutoCommitThatIsOvertaken(t *testing.T) {
+	for name, tt := range map[string]struct {
+		overtake func(*edgeRig)
+		refusal  galgo.Code
+		given    int
+	}{
+		"the partition is another's": {func(*edgeRig) {}, galgo.CodeResourceNotFound, 0},
+		"the client is elsewhere": {func(r *edgeRig) {
+			for _, c := range r.server.registry.spoken() {
+				c.bound.Store(nil)
+			}
+		}, galgo.CodeOK, 0},
+		"nothing is stored now": {func(*edgeRig) {}, galgo.CodeTransientNotAccepted, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			a := r.signedIn()
+			a.makeGroup(1)
+			a.sendTo(0, "x")
+			a.join()
+			r.node.onPolled = func(PollRequest, bool) bool { tt.overtake(r); return true }
+			r.node.onStore = func(_ OffsetRequest, done func(OffsetReply)) bool {
+				done(OffsetReply{Code: tt.refusal})
+				return true
+			}
+			got := a.poll(groupPoll(0, true))
+			if resync := got.PartitionID == wire.PollPartitionResync; len(got.Messages) != tt.given || resync != (tt.given == 0) {
+				t.Errorf("polled %+v, want %d messages", got, tt.given)
+			}
+		})
+	}
+}

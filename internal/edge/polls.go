@@ -142,11 +142,11 @@ func (c *conn) serveMessages(ctx context.Context, r *request, p *metadata.Partit
 		c.answerEmptyPoll(r, p.ID, messages.plan.Current)
 	default:
 		messages.settle()
-		if commit {
-			c.autoCommit(ctx, r, &request, messages.Last)
+		if !commit || c.autoCommit(ctx, r, &request, messages.Last) {
+			c.answerMessages(r, p, messages)
+			return
 		}
-		c.answerMessages(r, p, messages)
-		return
+		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
 	}
 	messages.done()
 }
@@ -195,8 +195,12 @@ func (c *conn) estimate(request *PollRequest) int64 {
 
 // autoCommit stores the offset of the last message served before the client sees
 // it, so that its next poll goes on behind. If that fails the messages are served
-// all the same, and will be again.
-func (c *conn) autoCommit(ctx context.Context, r *request, poll *PollRequest, last uint64) {
+// all the same, and will be again. It reports false if they are another member's by now.
+func (c *conn) autoCommit(ctx context.Context, r *request, poll *PollRequest, last uint64) bool {
+	member := poll.Kind == galgo.ConsumerGroup
+	if member && c.bound.Load() != r.session {
+		return false // the client may be a member again, over another connection
+	}
 	q := newCall[OffsetReply](nil)
 	c.server.backend.StoreOffset(OffsetRequest{
 		Group:    poll.Group,
@@ -210,7 +214,8 @@ func (c *conn) autoCommit(ctx context.Context, r *request, poll *PollRequest, la
 		User:     r.session.actor.User,
 		Born:     r.session.actor.Born,
 	}, q.done)
-	await(ctx, c, r, q)
+	reply, ok := await(ctx, c, r, q)
+	return !member || !ok || reply.Code != galgo.CodeResourceNotFound
 }
 
 func (c *conn) answerMessages(r *request, p *metadata.Partition, messages *polled) {
