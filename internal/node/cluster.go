@@ -139,9 +139,7 @@ func (c *cluster) begin(ctx, work context.Context, o engine.Options) error {
 	if err := c.settle(ctx, phase, number, o); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	number = max(number, c.known+1)
-	c.mu.Unlock()
+	number = max(number, c.outlived()+1)
 	return c.takePart(number, number-1)
 }
 
@@ -223,6 +221,8 @@ func (c *cluster) settle(ctx context.Context, phase peer.Phase, number uint64, o
 func (c *cluster) step(phase peer.Phase, o engine.Options) (peer.Phase, error) {
 	all, begun, formed := c.others()
 	switch {
+	case phase == peer.Formed && c.outlived() > 0:
+		return phase, c.endAsPast(c.outlived(), peer.ErrPast)
 	case phase == peer.Formed && formed:
 		return peer.Begun, nil
 	case phase == peer.Formed:
@@ -240,8 +240,21 @@ func (c *cluster) step(phase peer.Phase, o engine.Options) (peer.Phase, error) {
 	return phase, nil
 }
 
+// outlived is the latest life of this replica that another knows of, 0 for none. Where
+// the disk knows of none it is a copy from before.
+func (c *cluster) outlived() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known
+}
+
+// endAsPast is why a node on a disk of the past ends, and is not started again.
+func (c *cluster) endAsPast(life uint64, cause error) error {
+	return errors.Join(fmt.Errorf("%w: %w", ErrPast, cause), superblock.WriteLife(c.disk, superblock.Life{Number: life, Past: true}))
+}
+
 // others sums up what the others say: whether all are there, the name of one that has
-// begun, and whether all have formatted their disks.
+// begun, and whether all have formatted their disks and told what they know of this node.
 func (c *cluster) others() (all bool, begun string, formed bool) {
 	all, formed = true, true
 	for i := range c.replicas {
@@ -250,7 +263,7 @@ func (c *cluster) others() (all bool, begun string, formed bool) {
 		}
 		s := c.links.Status(uint8(i))
 		all = all && s.Connected
-		formed = formed && s.Connected && s.Phase >= peer.Formed
+		formed = formed && s.Connected && s.Judged && s.Phase >= peer.Formed
 		if s.Connected && s.Phase == peer.Begun {
 			begun = c.name(i)
 		}
@@ -367,8 +380,9 @@ func (c *cluster) Outlived(life uint64, cause error) {
 	c.mu.Unlock()
 	switch {
 	case own == 0:
+		c.nudge()
 	case errors.Is(cause, peer.ErrPast):
-		c.node.fail(errors.Join(fmt.Errorf("%w: %w", ErrPast, cause), superblock.WriteLife(c.disk, superblock.Life{Number: own, Past: true})))
+		c.node.fail(c.endAsPast(own, cause))
 	case life > own:
 		err := fmt.Errorf("%w: %d, this one is %d; make sure that it does not run twice, and that the clock of this machine is right; then start it again", ErrOutlived, life, own)
 		c.node.fail(errors.Join(err, superblock.WriteLife(c.disk, superblock.Life{Number: life})))

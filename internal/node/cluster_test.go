@@ -175,6 +175,41 @@ func TestClusterThatWasCutShortWhileItFormed(t *testing.T) {
 	}
 }
 
+// A copy of a disk that had not begun, under a cluster that knows a life of its replica,
+// is no founder's.
+func TestFormedDiskOfThePast(t *testing.T) {
+	c := roster(t, 3)
+	n := &Node{cfg: c[2], log: slog.New(slog.DiscardHandler)}
+	d := empty()
+	if err := n.joins(d); err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.Format(d, engine.Options{Config: c[2], Replica: 2, Replicas: 3, Clock: wallClock{}, Random: randomUint64}); err != nil {
+		t.Fatal(err)
+	}
+	copied := d.Clone()
+	a, b, p := begin(t, c[0], empty()), begin(t, c[1], empty()), begin(t, c[2], d)
+	for _, p := range []*running{a, b, p} {
+		p.serves(t)
+	}
+	for _, other := range []*running{a, b} {
+		for other.node.cluster.links.Status(2).Life < p.node.cluster.life {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	p.stop()
+	if _, err := p.ends(t); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		again := begin(t, c[2], copied)
+		var err error
+		if copied, err = again.ends(t); !errors.Is(err, ErrPast) {
+			t.Fatalf("ended with %v", err)
+		}
+	}
+}
+
 // An empty disk is not one that was forgotten: somebody has to say that it is lost.
 func TestEmptyDiskAmongMembers(t *testing.T) {
 	c := roster(t, 3)

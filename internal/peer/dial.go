@@ -118,7 +118,7 @@ func (o *outgoing) connect(ctx context.Context) (net.Conn, error) {
 		conn = t
 	}
 	life, err := l.greet(conn, o.link.id, o.lane)
-	if own, _ := l.state(); life > own || errors.Is(err, ErrPast) {
+	if own, phase := l.state(); life > own || phase != Begun && life > 0 || errors.Is(err, ErrPast) {
 		l.handler.Outlived(life, err)
 	}
 	if err != nil {
@@ -126,6 +126,7 @@ func (o *outgoing) connect(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	conn.SetDeadline(time.Time{})
+	o.link.greeted(o.lane)
 	return conn, nil
 }
 

@@ -43,8 +43,8 @@ type Handler interface {
 	Heard(replica uint8)
 	// LinkDown says that the connection to a peer broke.
 	LinkDown(replica uint8)
-	// Outlived says that a peer knows of a later life of this node. With ErrPast this
-	// node's disk does not, although it should.
+	// Outlived says that a peer knows of a later life of this node, or of any before this
+	// node has begun. With ErrPast this node's disk does not, although it should.
 	Outlived(life uint64, err error)
 }
 
@@ -165,6 +165,7 @@ type Status struct {
 	Connected bool // its connections are there
 	Phase     Phase
 	Life      uint64 // the latest that took part; 0: none was heard of
+	Judged    bool   // it has told which life of this node it knows; see Handler.Outlived
 }
 
 // Status tells what is known of a peer.
@@ -175,7 +176,7 @@ func (l *Links) Status(replica uint8) Status {
 	k := l.peers[replica]
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return Status{Connected: k.in[Control] != nil, Phase: k.phase, Life: k.life}
+	return Status{Connected: k.in[Control] != nil, Phase: k.phase, Life: k.life, Judged: k.judged}
 }
 
 // link is all that there is between this node and a peer.
@@ -188,6 +189,8 @@ type link struct {
 	in    [lanes]*incoming // the newest of each lane
 	phase Phase
 	life  uint64 // the latest that took part
+	// judged: the connection that this node has dialed was taken.
+	judged bool
 }
 
 func newLink(l *Links, id uint8) *link {
@@ -265,8 +268,25 @@ func (k *link) disconnected(in *incoming) {
 	}
 }
 
+// greeted says that a connection that this node dialed was taken.
+func (k *link) greeted(lane Lane) {
+	k.judge(lane, true)
+	k.links.handler.Heard(k.id)
+}
+
 // unreachable says that the connection that this node dialed has ended.
-func (k *link) unreachable(lane Lane) { k.broken(lane) }
+func (k *link) unreachable(lane Lane) {
+	k.judge(lane, false)
+	k.broken(lane)
+}
+
+func (k *link) judge(lane Lane, judged bool) {
+	if lane == Control {
+		k.mu.Lock()
+		k.judged = judged
+		k.mu.Unlock()
+	}
+}
 
 func (k *link) broken(lane Lane) {
 	k.links.calls.lost(k.id)

@@ -272,7 +272,7 @@ func TestReconnect(t *testing.T) {
 	a.await(t, 1)
 	a.holds(t, "the phase is heard", func() bool { return a.Status(1).Phase == Formed })
 	again.SetState(201, 100, Begun)
-	a.holds(t, "the change is heard", func() bool { return a.Status(1) == Status{true, Begun, 201} })
+	a.holds(t, "the change is heard", func() bool { return a.Status(1) == Status{Connected: true, Phase: Begun, Life: 201, Judged: true} })
 }
 
 // The process of an earlier life is told so, and is not heard any more.
