@@ -35,7 +35,7 @@ func (t *trio) commit(n int) error {
 			t.perform(c)
 		}
 	}
-	t.cores[0].sayHeartbeat() // it has the backups learn the commit point
+	t.cores[0].sayHeartbeat(true) // it has the backups learn the commit point
 	for _, c := range t.cores {
 		t.perform(c)
 	}

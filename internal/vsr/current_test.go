@@ -105,3 +105,34 @@ func TestBackupThatDoesNotKeepUpIsNotCurrent(t *testing.T) {
 		t.Errorf("hears %v, current %v, with op %d applied for so long and %d chosen", backup.Hears(), backup.Current(), backup.CommitMin(), backup.CommitMax())
 	}
 }
+
+// Who installs the log of the view is told of it with the heartbeats, however often the
+// others are told of the commit point.
+func TestStartViewsAreNotRepeatedWithEachCommit(t *testing.T) {
+	for _, commitTicks := range []int{0, 1} {
+		g := newGroup(3)
+		c := g.cores[0]
+		c.timing.CommitTicks = commitTicks
+		c.peers[2].installed = false
+		views := 0
+		for i := range 100 {
+			if i%3 == 0 {
+				propose(t, c, "x")
+			}
+			c.Tick()
+			for range 3 {
+				for i := range 2 {
+					sent, _ := g.perform(i, true, func(m Message) bool { return m.To == 2 })
+					for _, m := range sent {
+						if m.Kind == MessageStartView {
+							views++
+						}
+					}
+				}
+			}
+		}
+		if most := 100 / c.timing.HeartbeatTicks; views == 0 || views > most {
+			t.Errorf("commit points after %d ticks: the view was told %d times, want 1..%d", commitTicks, views, most)
+		}
+	}
+}

@@ -125,9 +125,13 @@ func (c *Core) tickPrimary() {
 		c.election.suspecting = true
 	}
 	c.clocks.heartbeat++
-	if (c.clocks.heartbeat >= c.timing.HeartbeatTicks || c.owesCommit()) && !c.election.suspecting {
+	switch owes := c.owesCommit(); {
+	case c.election.suspecting:
+	case c.clocks.heartbeat >= c.timing.HeartbeatTicks:
 		c.clocks.heartbeat = 0
-		c.sayHeartbeat()
+		c.sayHeartbeat(true)
+	case owes:
+		c.sayHeartbeat(false)
 	}
 	c.tickRetransmit()
 }
@@ -153,7 +157,9 @@ func (c *Core) hearsQuorum(since uint64) bool {
 	return heard >= c.quorums.Replication
 }
 
-func (c *Core) sayHeartbeat() {
+// sayHeartbeat tells those who follow the commit point; what the view is, those who have
+// not installed its log, unless only the commit point is owed.
+func (c *Core) sayHeartbeat(view bool) {
 	c.clocks.beat++
 	c.clocks.told = c.commitMax
 	for i := range c.peers {
@@ -161,7 +167,7 @@ func (c *Core) sayHeartbeat() {
 		case uint8(i) == c.cfg.Replica:
 		case c.peers[i].installed:
 			c.send(&Message{Kind: MessageCommit, To: uint8(i), Op: c.log.head, Identity: c.log.headIdentity, Beat: c.clocks.beat})
-		default:
+		case view:
 			c.sendStartView(uint8(i), 0)
 		}
 	}
