@@ -91,7 +91,9 @@ func (l *Links) admit(ctx context.Context, conn net.Conn, known func()) {
 	in := newIncoming(l.peers[h.from], h.lane, h.life, secured)
 	ended := context.AfterFunc(ctx, in.close)
 	defer ended()
-	in.link.connected(in, h.phase)
+	if !in.link.connected(in, h.phase) {
+		return
+	}
 	err = in.read()
 	in.link.disconnected(in)
 	if ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {

@@ -212,8 +212,15 @@ func (k *link) latestLife() uint64 {
 // connected takes a connection in the place of the one before, and ends those of other
 // lives: nothing that they still hold is heard any more. What the peer says of itself
 // comes over the control lane only, in order.
-func (k *link) connected(in *incoming, phase Phase) {
+//
+// Who has not begun does not take the place of a connected process that has: it is not
+// heard, and dials again. connected reports whether the connection is taken.
+func (k *link) connected(in *incoming, phase Phase) bool {
 	k.mu.Lock()
+	if phase != Begun && k.phase == Begun && k.in[Control] != nil && k.in[Control].life != in.life {
+		k.mu.Unlock()
+		return false
+	}
 	if phase == Begun {
 		k.life = max(k.life, in.life)
 	}
@@ -236,6 +243,7 @@ func (k *link) connected(in *incoming, phase Phase) {
 	for _, o := range k.out {
 		o.nudge()
 	}
+	return true
 }
 
 // heard takes what a peer says of itself on a connection, unless that was replaced.

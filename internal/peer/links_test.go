@@ -317,6 +317,28 @@ func TestConnectionsOfOtherLivesAreClosed(t *testing.T) {
 	}
 }
 
+// An empty process with the id of a node that runs does not take its place.
+func TestWhoHasNotBegunReplacesNobody(t *testing.T) {
+	n := mustNew(t, options(0, "a:1", "b:1"))
+	k := n.peers[1]
+	live, _ := net.Pipe()
+	other, _ := net.Pipe()
+	if !k.connected(newIncoming(k, Control, 100, live), Begun) {
+		t.Fatal("not connected")
+	}
+	for _, lane := range []Lane{Control, Bulk} {
+		for _, phase := range []Phase{Empty, Formed} {
+			if k.connected(newIncoming(k, lane, 200, other), phase) || n.Status(1) != (Status{Connected: true, Phase: Begun, Life: 100}) {
+				t.Errorf("one that is %v took the place over %v: %+v", phase, lane, n.Status(1))
+			}
+		}
+	}
+	k.disconnected(k.in[Control])
+	if !k.connected(newIncoming(k, Control, 200, other), Empty) {
+		t.Error("not connected, although the one that ran is gone")
+	}
+}
+
 // What does not belong on a connection ends it.
 func TestRecordsThatEndAConnection(t *testing.T) {
 	frame := func(m vsr.Message) entry { return frameEntry(m) }
