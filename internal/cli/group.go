@@ -133,10 +133,14 @@ func pollAsMember(ctx context.Context, c *client.Client, r client.PollRequest, o
 	if err != nil {
 		return nil, err
 	}
+	polled, err := shareOf(share.Partitions, only)
+	if err != nil {
+		return nil, err
+	}
 	left := r.Count
-	for _, r.Partition = range share.Partitions {
-		if left == 0 || len(only) > 0 && !slices.Contains(only, r.Partition) {
-			continue
+	for _, r.Partition = range polled {
+		if left == 0 {
+			break
 		}
 		r.Count = left
 		b, err := c.Poll(ctx, r)
@@ -150,4 +154,18 @@ func pollAsMember(ctx context.Context, c *client.Client, r client.PollRequest, o
 		batches = append(batches, b)
 	}
 	return batches, nil
+}
+
+// shareOf lists what to poll of a member's share: all of it, or only what is asked for,
+// which has to be in it.
+func shareOf(share, only []uint32) ([]uint32, error) {
+	if len(only) == 0 {
+		return share, nil
+	}
+	for _, p := range only {
+		if !slices.Contains(share, p) {
+			return nil, fmt.Errorf("partition %d is another member's, or on its way to this one: its share is %v; leave PARTITION away to poll that", p, share)
+		}
+	}
+	return only, nil
 }

@@ -10,13 +10,14 @@ import (
 // About how long an entity is in a reply, in bytes, with a name of full length:
 // what is reserved of the byte budget before a list is built.
 const (
-	userSize      = 320
-	tokenSize     = 264
-	streamSize    = 300
-	topicSize     = 1024
-	partitionSize = 40
-	groupSize     = 270
-	memberSize    = 8
+	userSize       = 320
+	tokenSize      = 264
+	streamSize     = 300
+	topicSize      = 1024
+	partitionSize  = 40
+	groupSize      = 270
+	memberSize     = 8
+	assignmentSize = 12
 )
 
 func (a *reader) user(body []byte) galgo.Code {

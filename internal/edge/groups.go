@@ -64,6 +64,9 @@ func (a *reader) syncGroup(body []byte) galgo.Code {
 		return galgo.CodeOK
 	}
 	if m, ok := g.Member(a.request.Client); ok {
+		if !a.reserve(assignmentSize + len(m.Partitions)*4) {
+			return galgo.CodeTransientNotAccepted
+		}
 		a.body = g.Assignment(m).Append(nil)
 	}
 	return galgo.CodeOK
