@@ -222,13 +222,8 @@ func (e *Engine) handOvers(view *metadata.View, now uint64) (list []metadata.Com
 	for g := range view.Revoking() {
 		c := metadata.Completion{Stream: g.Stream, Topic: g.Topic, Group: g.ID}
 		for i := range g.Members {
-			m := &g.Members[i]
-			for _, r := range m.Revoked {
-				p, ok := view.PartitionAt(g.Stream, g.Topic, r.Partition)
-				late := now >= r.Since+e.patience
-				if len(c.HandOvers) < metadata.HandOversMax && (late || ok && !e.deliveries.busy(deliveryKey{p.Group, g.ID}, m.Client)) {
-					c.HandOvers = append(c.HandOvers, metadata.HandOver{Client: m.Client, Partition: r.Partition, Since: r.Since})
-				}
+			if m := &g.Members[i]; !e.handOversOf(view, g, m, now, &c) {
+				break
 			}
 		}
 		if len(c.HandOvers) > 0 {
@@ -236,6 +231,22 @@ func (e *Engine) handOvers(view *metadata.View, now uint64) (list []metadata.Com
 		}
 	}
 	return list
+}
+
+// handOversOf adds those of one member. It reports false when there is no room for more,
+// which then come later.
+func (e *Engine) handOversOf(view *metadata.View, g *metadata.ConsumerGroup, m *metadata.Member, now uint64, c *metadata.Completion) bool {
+	for _, r := range m.Revoked {
+		if len(c.HandOvers) == metadata.HandOversMax {
+			return false
+		}
+		p, ok := view.PartitionAt(g.Stream, g.Topic, r.Partition)
+		late := now >= r.Since+e.patience
+		if late || ok && !e.deliveries.busy(deliveryKey{p.Group, g.ID}, m.Client) {
+			c.HandOvers = append(c.HandOvers, metadata.HandOver{Client: m.Client, Partition: r.Partition, Since: r.Since})
+		}
+	}
+	return true
 }
 
 // membership finds the member that polls or stores for a consumer group, and the group

@@ -62,8 +62,28 @@ func (g *ConsumerGroup) share(partitions uint32, now uint64, busy func(uint32) b
 	if len(idle) == 0 {
 		return
 	}
-	for i, e := range g.excess(partitions) {
-		g.move(e, idle[i%len(idle)], now, busy)
+	excess := g.excess(partitions)
+	g.release(excess, busy)
+	for i, e := range excess {
+		g.give(e, idle[i%len(idle)], now, busy(e.partition))
+	}
+}
+
+// release takes from members what of the excess is not busy, in one pass: a group may have
+// very many partitions.
+func (g *ConsumerGroup) release(excess []piece, busy func(uint32) bool) {
+	free := make(map[uint32]bool, len(excess))
+	for _, e := range excess {
+		if !busy(e.partition) {
+			free[e.partition] = true
+		}
+	}
+	if len(free) == 0 {
+		return
+	}
+	for i := range g.Members {
+		m := &g.Members[i]
+		m.Partitions = slices.DeleteFunc(m.Partitions, func(p uint32) bool { return free[p] })
 	}
 }
 
@@ -129,8 +149,9 @@ func (g *ConsumerGroup) excess(partitions uint32) (excess []piece) {
 			spare--
 			allowed++
 		}
+		revoked := m.revoked()
 		for at := len(m.Partitions) - 1; keeps > allowed; at-- {
-			if p := m.Partitions[at]; !m.isRevoked(p) {
+			if p := m.Partitions[at]; !revoked[p] {
 				excess = append(excess, piece{i, p})
 				keeps--
 			}
@@ -139,14 +160,14 @@ func (g *ConsumerGroup) excess(partitions uint32) (excess []piece) {
 	return excess
 }
 
-// move gives a partition to another member, or marks it for that.
-func (g *ConsumerGroup) move(e piece, to int, now uint64, busy func(uint32) bool) {
+// give gives a partition that nobody has any more to another member, or marks one that is
+// busy for that.
+func (g *ConsumerGroup) give(e piece, to int, now uint64, busy bool) {
 	from, target := &g.Members[e.member], &g.Members[to]
-	if busy(e.partition) {
+	if busy {
 		from.Revoked = append(from.Revoked, Revocation{Partition: e.partition, To: target.ID, Since: now})
 		return
 	}
-	from.Partitions = slices.DeleteFunc(from.Partitions, func(p uint32) bool { return p == e.partition })
 	target.Partitions = append(target.Partitions, e.partition)
 }
 
@@ -186,9 +207,8 @@ func (g *ConsumerGroup) even(partitions uint32, now uint64) {
 		return
 	}
 	g.Generation++
-	always := func(uint32) bool { return true }
 	for _, to := range g.wanting(partitions, len(excess)) {
-		g.move(excess[0], to, now, always)
+		g.give(excess[0], to, now, true)
 		excess = excess[1:]
 	}
 }

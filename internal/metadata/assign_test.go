@@ -484,3 +484,18 @@ func TestBusyIsLookedForOnlyForWhoMayJoin(t *testing.T) {
 		}
 	}
 }
+
+// What a join costs grows with the partitions, not with their square: 100,000 would take a
+// minute of every replica's time.
+func TestJoinOfManyPartitions(t *testing.T) {
+	for _, busy := range []bool{false, true} {
+		g := &ConsumerGroup{}
+		g.add(clientID(1))
+		g.share(PartitionsMax, 1, func(uint32) bool { return false })
+		g.add(clientID(2))
+		g.share(PartitionsMax, 2, func(uint32) bool { return busy })
+		if got := len(g.Assignment(&g.Members[0]).Partitions); got != PartitionsMax/2 {
+			t.Errorf("busy %t: the first member may poll %d partitions, want %d", busy, got, PartitionsMax/2)
+		}
+	}
+}

@@ -52,11 +52,24 @@ func (m *Member) isRevoked(partition uint32) bool {
 	return slices.ContainsFunc(m.Revoked, func(r Revocation) bool { return r.Partition == partition })
 }
 
+// revoked is the set of what isRevoked; nil if that is nothing.
+func (m *Member) revoked() map[uint32]bool {
+	if len(m.Revoked) == 0 {
+		return nil
+	}
+	set := make(map[uint32]bool, len(m.Revoked))
+	for _, r := range m.Revoked {
+		set[r.Partition] = true
+	}
+	return set
+}
+
 // Assignment is the answer to consumer_group.sync: what the member may poll now.
 func (g *ConsumerGroup) Assignment(m *Member) wire.GroupAssignment {
 	a := wire.GroupAssignment{Generation: g.Generation}
+	revoked := m.revoked()
 	for _, p := range m.Partitions {
-		if !m.isRevoked(p) {
+		if !revoked[p] {
 			a.Partitions = append(a.Partitions, p)
 		}
 	}
