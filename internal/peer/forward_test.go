@@ -91,9 +91,11 @@ func TestForwardingBothWaysDoesNotStopFrames(t *testing.T) {
 	}
 	all.Wait()
 	for _, h := range hs {
+		h.mu.Lock()
 		if len(h.down) > 0 {
 			t.Error("a connection broke")
 		}
+		h.mu.Unlock()
 	}
 }
 
