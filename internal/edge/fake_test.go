@@ -98,6 +98,16 @@ func (n *fakeNode) post(job func()) {
 	}
 }
 
+// between runs a change of the node between two of its jobs.
+func (n *fakeNode) between(change func()) {
+	done := make(chan struct{})
+	n.post(func() {
+		change()
+		close(done)
+	})
+	<-done
+}
+
 // apply is called on the node's goroutine or before it runs.
 func (n *fakeNode) apply(in metadata.Input) metadata.Output {
 	n.mu.Lock()

@@ -91,11 +91,11 @@ func TestForwardingBothWaysDoesNotStopFrames(t *testing.T) {
 	}
 	all.Wait()
 	for _, h := range hs {
-		h.mu.Lock()
+		h.recorder.mu.Lock()
 		if len(h.down) > 0 {
 			t.Error("a connection broke")
 		}
-		h.mu.Unlock()
+		h.recorder.mu.Unlock()
 	}
 }
 
