@@ -48,6 +48,25 @@ func TestFailedMarkIsFatal(t *testing.T) {
 	}
 }
 
+func TestFailedSyncWhileTheLogIsFreedIsFatal(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	f, exec := newFeeder(t, d)
+	var failure error
+	f.fail = func(err error) { failure = err }
+	for _, p := range chain(4, 40<<10) { // more than a file of the log
+		f.prepare(p, true, nil)
+	}
+	f.flush()
+	exec.runAll()
+	f.log.Release(1, 4)
+	d.Inject(memdisk.Fault{Class: memdisk.SyncFailure, KeepCache: true})
+	f.reclaim(func(error) {})
+	exec.runAll()
+	if !errors.Is(failure, wal.ErrPoisoned) {
+		t.Errorf("failure %v, want that of a poisoned log", failure)
+	}
+}
+
 func TestCommitThatNamesAnotherPrepare(t *testing.T) {
 	g := &group[int]{apply: func(*vsr.Prepare) int { t.Error("applied"); return 0 }}
 	defer func() {
