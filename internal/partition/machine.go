@@ -256,6 +256,9 @@ func (m *Machine) StoredOffset(kind galgo.ConsumerKind, key uint32) (offset uint
 	return m.consumers.get(kind, key)
 }
 
+// Unwritten returns the bytes of committed batches that no file has yet.
+func (m *Machine) Unwritten() uint64 { return m.tail.unwrittenBytes }
+
 // CurrentOffset returns the offset of the last committed message; ok is false,
 // and the offset what clients are shown, 0, if there is none since the last purge.
 func (m *Machine) CurrentOffset() (offset uint64, ok bool) {

@@ -57,7 +57,12 @@ func (m *Machine) Oldest(n int) (b Bound) {
 
 // Bounded returns the offset below which the segments are that a bound names, as far as
 // every consumer that has stored an offset is past them; 0 if there are none.
-func (m *Machine) Bounded(b Bound) (below uint64) { return m.within(b, m.consumers.least()) }
+func (m *Machine) Bounded(b Bound) (below uint64) {
+	if m.within(b, math.MaxUint64) == 0 {
+		return 0 // most often, and the offsets are many
+	}
+	return m.within(b, m.consumers.least())
+}
 
 // Droppable is what is left of an offset below which segments are to go where the
 // truncation is given its place in the log: with hold, what a consumer has not come to

@@ -122,16 +122,10 @@ type dataGroup struct {
 
 	led     vsr.View // view in which the machine took over what its log holds
 	purged  uint64   // generation of the last purge that was queued or taken over
-	purging []purgeCall
+	waiting []waitingCall
 	deleting
 	courier courier
 	taking  groupTaking
-}
-
-// purgeCall waits for a purge.
-type purgeCall struct {
-	generation uint64
-	done       func()
 }
 
 // noView is none in which a group has been led.
@@ -241,7 +235,7 @@ const logLimitFactor = 4
 // crowded: the segments of a group, or the checkpoints, are too far behind the log. What
 // is asked of the group waits for them, so that clients go at the pace of the disk.
 func (d *Data) crowded(g *dataGroup) bool {
-	return d.ckpt.bytes > logLimitFactor*d.cfg.WALLimit || g.machine.Stats().Figures().Unwritten > unwrittenMax || d.resident > d.cfg.TailsBytes+unwrittenMax
+	return d.ckpt.bytes > logLimitFactor*d.cfg.WALLimit || g.machine.Unwritten() > unwrittenMax || d.resident > d.cfg.TailsBytes+unwrittenMax
 }
 
 // failing: segments or checkpoints cannot be written now, and nobody knows until when.
@@ -335,9 +329,8 @@ func (d *Data) Purge(id vsr.GroupID, generation uint64, done func()) {
 	if generation > g.spec.PurgeGeneration {
 		g.spec.PurgeGeneration, g.spec.Deleted = generation, partition.Bound{}
 	}
-	g.purging = append(g.purging, purgeCall{generation, done})
+	d.await(g, func() bool { return g.machine.Generation() >= generation }, done)
 	d.purge(g)
-	d.activate(g)
 }
 
 // purge queues the purge that the metadata has decided last, behind what was asked for
@@ -361,19 +354,38 @@ func (d *Data) purge(g *dataGroup) {
 	})
 }
 
-// settlePurges tells who waits for a purge that it is applied.
-func (g *dataGroup) settlePurges(all bool) {
+// waitingCall waits for what another part of the node has decided to happen here.
+type waitingCall struct {
+	settled func() bool
+	done    func()
+}
+
+// await has done run when the condition holds.
+func (d *Data) await(g *dataGroup, settled func() bool, done func()) {
+	if settled() {
+		done()
+		return
+	}
+	g.waiting = append(g.waiting, waitingCall{settled, done})
+	d.activate(g)
+}
+
+// settle tells who waits for what has happened.
+func (g *dataGroup) settle(all bool) {
+	if len(g.waiting) == 0 {
+		return
+	}
 	var done []func()
-	kept := g.purging[:0]
-	for _, p := range g.purging {
-		if all || p.generation <= g.machine.Generation() {
-			done = append(done, p.done)
+	kept := g.waiting[:0]
+	for _, w := range g.waiting {
+		if all || w.settled() {
+			done = append(done, w.done)
 		} else {
-			kept = append(kept, p)
+			kept = append(kept, w)
 		}
 	}
-	clear(g.purging[len(kept):])
-	g.purging = kept
+	clear(g.waiting[len(kept):])
+	g.waiting = kept
 	for _, f := range done {
 		f()
 	}
@@ -436,12 +448,10 @@ func (d *Data) turn(g *dataGroup) {
 				a.done(a.prepare, a.result)
 			}
 		}
-		if len(g.purging) > 0 {
-			g.settlePurges(false)
-		}
+		g.settle(false)
 	}
 	d.installTaken(g)
-	g.settleDeletions(false)
+	g.settle(false)
 	g.readers.settle(g.group.core.CommitMin())
 	d.write(g)
 	d.account(g)
@@ -544,12 +554,11 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 	}
 	g.gone = true
 	delete(d.groups, id)
-	at, _ := d.place(id)
+	at := d.place(id)
 	d.sorted = slices.Delete(d.sorted, at, at+1)
 	d.refuseQueue(g, galgo.CodeResourceNotFound)
 	g.group.abandon(galgo.CodeResourceNotFound)
-	g.settlePurges(true)
-	g.settleDeletions(true)
+	g.settle(true)
 	g.readers.settle(g.told)
 	d.release(g)
 	d.countUnsynced(g, false)
@@ -580,14 +589,15 @@ func (d *Data) add(s GroupSpec, machine *partition.Machine, c groupCheckpoint) *
 	g.courier = d.newCourier(g)
 	g.group.transfer = g.courier.do
 	d.groups[s.ID] = g
-	at, _ := d.place(s.ID)
+	at := d.place(s.ID)
 	d.sorted = slices.Insert(d.sorted, at, g)
 	return g
 }
 
 // place is where a group is in the order of their numbers, or would be.
-func (d *Data) place(id vsr.GroupID) (at int, there bool) {
-	return slices.BinarySearchFunc(d.sorted, id, func(g *dataGroup, id vsr.GroupID) int { return cmp.Compare(g.spec.ID, id) })
+func (d *Data) place(id vsr.GroupID) int {
+	at, _ := slices.BinarySearchFunc(d.sorted, id, func(g *dataGroup, id vsr.GroupID) int { return cmp.Compare(g.spec.ID, id) })
+	return at
 }
 
 // core makes the consensus of a group from what its log held; nil for a group that this

@@ -15,49 +15,11 @@ type deleting struct {
 	truncated uint64 // offset of the last truncation that was queued; 0: none is under way
 	sweeping  bool   // there may be offsets of deleted consumer groups
 	dropping  int    // of them, deletions that are under way
-	waiting   []deletionCall
-}
-
-// deletionCall waits until a condition holds.
-type deletionCall struct {
-	settled func() bool
-	done    func()
-}
-
-// settleDeletions tells who waits for what has happened.
-func (g *dataGroup) settleDeletions(all bool) {
-	if len(g.waiting) == 0 {
-		return
-	}
-	var done []func()
-	kept := g.waiting[:0]
-	for _, w := range g.waiting {
-		if all || w.settled() {
-			done = append(done, w.done)
-		} else {
-			kept = append(kept, w)
-		}
-	}
-	clear(g.waiting[len(kept):])
-	g.waiting = kept
-	for _, f := range done {
-		f()
-	}
-}
-
-// awaitDeletion has done run when the condition holds.
-func (d *Data) awaitDeletion(g *dataGroup, settled func() bool, done func()) {
-	if settled() {
-		done()
-		return
-	}
-	g.waiting = append(g.waiting, deletionCall{settled, done})
-	d.activate(g)
 }
 
 // Truncate drops the segments of a partition that a bound names, but for those that a
-// consumer has not come to; done runs when that is applied here. The bound is of the life that begins with the purge of the generation: a
-// later life has none of these segments.
+// consumer has not come to; done runs when that is applied here. The bound is of the life
+// that begins with the purge of the generation: a later life has none of these segments.
 func (d *Data) Truncate(id vsr.GroupID, generation uint64, bound partition.Bound, done func()) {
 	g := d.groups[id]
 	if g == nil || g.gone || generation < g.spec.PurgeGeneration {
@@ -65,7 +27,7 @@ func (d *Data) Truncate(id vsr.GroupID, generation uint64, bound partition.Bound
 		return
 	}
 	g.spec.Deleted = g.spec.Deleted.Max(bound)
-	d.awaitDeletion(g, func() bool {
+	d.await(g, func() bool {
 		return g.machine.Generation() == generation && g.machine.Bounded(bound) == 0 || g.machine.Generation() > generation
 	}, done)
 }
@@ -140,7 +102,7 @@ func (d *Data) ForgetGroup(id vsr.GroupID, key uint32, done func()) {
 		return
 	}
 	g.sweeping = true
-	d.awaitDeletion(g, func() bool {
+	d.await(g, func() bool {
 		_, stored := g.machine.StoredOffset(galgo.ConsumerGroup, key)
 		return !stored
 	}, done)

@@ -215,7 +215,7 @@ func (d *Data) becomeTaken(g *dataGroup, machine *partition.Machine) {
 	d.ckpt.wanted = true
 	g.group.skip(k.offer.Op, k.reset)
 	g.courier.installed(k.offer)
-	g.settlePurges(false)
+	g.settle(false)
 }
 
 // settleTaken lets go of what was gathered once a table has it.

@@ -34,9 +34,9 @@
 // batches are written during the sync of those before, the last two have none. Mark
 // writes one. Until the next Write or Mark, rot of these cannot be told from a torn
 // tail, and would be cut as one; so would rot that hits a record and every record that
-// witnesses it. Call Mark when the log falls idle. Removing the newest files that hold records, together with
-// all files after them, cannot be seen from the log alone either: the caller
-// compares what it recovered with its own checkpoint.
+// witnesses it. Call Mark when the log falls idle. Removing the newest files that hold
+// records, together with all files after them, cannot be seen from the log alone either:
+// the caller compares what it recovered with its own checkpoint.
 //
 // # After a crash
 //
