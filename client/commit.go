@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"time"
 
 	"galgo"
@@ -55,6 +56,18 @@ func (c *commitClock) onMessage() bool { return c.mode == CommitEach || c.passed
 
 // atEnd: no more is to come.
 func (c *commitClock) atEnd() bool { return c.mode != CommitManually && c.mode != CommitOnPoll }
+
+// finish has commit store what was processed, as the mode says, although ctx may have
+// ended, and returns the cause of the end.
+func (c *commitClock) finish(ctx context.Context, cause error, commit func(context.Context) error) error {
+	if !c.atEnd() {
+		return cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = commit(ctx) // the cause matters more, and what is not committed comes again
+	return cause
+}
 
 func (c *commitClock) passed() bool {
 	return c.mode == CommitAtIntervals && time.Since(c.last) >= c.interval

@@ -49,13 +49,17 @@ func (c *Client) NewConsumer(spec ConsumerSpec) *Consumer {
 	if spec.Start == (galgo.PollingStrategy{}) {
 		spec.Start = galgo.FromNext()
 	}
-	if spec.Count == 0 {
-		spec.Count = pollCountDefault
-	}
-	if spec.PollInterval <= 0 {
-		spec.PollInterval = pollIntervalDefault
-	}
+	pollDefaults(&spec.Count, &spec.PollInterval)
 	return &Consumer{client: c, spec: spec, clock: newCommitClock(spec.Commit, spec.CommitInterval), strategy: spec.Start}
+}
+
+func pollDefaults(count *uint32, interval *time.Duration) {
+	if *count == 0 {
+		*count = pollCountDefault
+	}
+	if *interval <= 0 {
+		*interval = pollIntervalDefault
+	}
 }
 
 // Next returns the next batch, which has at least one message. It waits until there
@@ -124,7 +128,7 @@ func (k *Consumer) Run(ctx context.Context, handle func(context.Context, galgo.M
 			err = k.handle(ctx, b, handle)
 		}
 		if err != nil {
-			return k.stop(ctx, err)
+			return k.clock.finish(ctx, err, k.Commit)
 		}
 	}
 }
@@ -150,14 +154,4 @@ func (k *Consumer) handle(ctx context.Context, b *Batch, handle func(context.Con
 		}
 	}
 	return nil
-}
-
-func (k *Consumer) stop(ctx context.Context, cause error) error {
-	if !k.clock.atEnd() || !k.position.dirty {
-		return cause
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	_ = k.Commit(ctx) // the cause matters more, and what is not committed comes again
-	return cause
 }

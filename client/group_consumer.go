@@ -58,12 +58,7 @@ type GroupConsumer struct {
 
 // NewGroupConsumer makes a consumer. It does nothing until its first Next.
 func (c *Client) NewGroupConsumer(spec GroupConsumerSpec) *GroupConsumer {
-	if spec.Count == 0 {
-		spec.Count = pollCountDefault
-	}
-	if spec.PollInterval <= 0 {
-		spec.PollInterval = pollIntervalDefault
-	}
+	pollDefaults(&spec.Count, &spec.PollInterval)
 	return &GroupConsumer{
 		client: c, spec: spec, clock: newCommitClock(spec.Commit, spec.CommitInterval), positions: map[uint32]*position{},
 	}
@@ -259,7 +254,7 @@ func (k *GroupConsumer) Run(ctx context.Context, handle func(ctx context.Context
 			err = k.handle(ctx, b, handle)
 		}
 		if err != nil {
-			return k.stop(ctx, err)
+			return k.clock.finish(ctx, err, k.Commit)
 		}
 	}
 }
@@ -283,16 +278,6 @@ func (k *GroupConsumer) handle(ctx context.Context, b *Batch, handle func(contex
 		}
 	}
 	return nil
-}
-
-func (k *GroupConsumer) stop(ctx context.Context, cause error) error {
-	if !k.clock.atEnd() {
-		return cause
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	_ = k.Commit(ctx) // the cause matters more, and what is not committed comes again
-	return cause
 }
 
 // Close stores what was processed, as the mode says, and leaves the group, so that others

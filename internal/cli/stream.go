@@ -81,26 +81,26 @@ func streamGet(ctx context.Context, e *env, args []string) error {
 }
 
 func streamUpdate(ctx context.Context, e *env, args []string) error {
-	return e.onStream(ctx, args[0], "Stream %s is renamed.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
+	return e.on(ctx, "STREAM", args[0], "Stream %s is renamed.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
 		return c.UpdateStream(ctx, id, args[1])
 	})
 }
 
 func streamDelete(ctx context.Context, e *env, args []string) error {
-	return e.onStream(ctx, args[0], "Stream %s is deleted.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
+	return e.on(ctx, "STREAM", args[0], "Stream %s is deleted.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
 		return c.DeleteStream(ctx, id)
 	})
 }
 
 func streamPurge(ctx context.Context, e *env, args []string) error {
-	return e.onStream(ctx, args[0], "Stream %s is empty.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
+	return e.on(ctx, "STREAM", args[0], "Stream %s is empty.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
 		return c.PurgeStream(ctx, id)
 	})
 }
 
-// onStream changes a stream and says so.
-func (e *env) onStream(ctx context.Context, arg, done string, change func(context.Context, *client.Client, galgo.Identifier) error) error {
-	id, err := parseID("STREAM", arg)
+// on changes what an argument of a kind names, and says so.
+func (e *env) on(ctx context.Context, kind, arg, done string, change func(context.Context, *client.Client, galgo.Identifier) error) error {
+	id, err := parseID(kind, arg)
 	if err != nil {
 		return err
 	}

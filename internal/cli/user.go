@@ -73,7 +73,7 @@ func userPermissionsCommand() *command {
 			if err != nil {
 				return err
 			}
-			return e.onUser(ctx, args[0], "The permissions of user %s are replaced.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
+			return e.on(ctx, "USER", args[0], "The permissions of user %s are replaced.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
 				return c.UpdatePermissions(ctx, id, p)
 			})
 		},
@@ -152,13 +152,13 @@ func userGet(ctx context.Context, e *env, args []string) error {
 }
 
 func userDelete(ctx context.Context, e *env, args []string) error {
-	return e.onUser(ctx, args[0], "User %s is deleted.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
+	return e.on(ctx, "USER", args[0], "User %s is deleted.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
 		return c.DeleteUser(ctx, id)
 	})
 }
 
 func userName(ctx context.Context, e *env, args []string) error {
-	return e.onUser(ctx, args[0], "User %s is renamed.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
+	return e.on(ctx, "USER", args[0], "User %s is renamed.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
 		return c.UpdateUser(ctx, id, client.UserUpdate{Name: args[1]})
 	})
 }
@@ -168,7 +168,7 @@ func userStatus(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
-	return e.onUser(ctx, args[0], "User %s is "+status.String()+".", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
+	return e.on(ctx, "USER", args[0], "User %s is "+status.String()+".", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
 		return c.UpdateUser(ctx, id, client.UserUpdate{Status: status})
 	})
 }
@@ -182,22 +182,7 @@ func userPassword(ctx context.Context, e *env, args []string) error {
 	if err != nil {
 		return err
 	}
-	return e.onUser(ctx, args[0], "The password of user %s is changed.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
+	return e.on(ctx, "USER", args[0], "The password of user %s is changed.", func(ctx context.Context, c *client.Client, id galgo.Identifier) error {
 		return c.ChangePassword(ctx, id, current, replacement)
-	})
-}
-
-// onUser changes a user and says so.
-func (e *env) onUser(ctx context.Context, arg, done string, change func(context.Context, *client.Client, galgo.Identifier) error) error {
-	id, err := parseID("USER", arg)
-	if err != nil {
-		return err
-	}
-	return e.with(ctx, func(ctx context.Context, c *client.Client) error {
-		if err := change(ctx, c, id); err != nil {
-			return err
-		}
-		e.say(done, id)
-		return nil
 	})
 }
