@@ -55,6 +55,16 @@ func (f fleet) dial(first int) *client.Client {
 	return f[first].dial(client.WithAddresses(others...), client.WithRetryBudget(5*time.Minute))
 }
 
+// producers sends through each of three nodes until the load is stopped.
+func (f fleet) producers(t *testing.T) *load {
+	l := &load{t: t, s: f[0], stop: make(chan struct{})}
+	for i := range 3 {
+		c := f.dial(i)
+		l.wg.Go(func() { l.produce(c, i) })
+	}
+	return l
+}
+
 // leader is the node that leads the metadata, as the client's node knows it; -1: none.
 func leader(t *testing.T, c *client.Client) int {
 	t.Helper()
@@ -101,11 +111,7 @@ func TestPrimaryKilledAgainAndAgain(t *testing.T) {
 	ctx := context.Background()
 	admin := f.dial(0)
 	stream, topic := createTopic(t, admin, 2)
-	l := &load{t: t, s: f[0], stop: make(chan struct{})}
-	for i := range 3 {
-		c := f.dial(i)
-		l.wg.Go(func() { l.produce(c, i) })
-	}
+	l := f.producers(t)
 	creator := f.dial(1)
 	l.wg.Go(func() { l.createStreams(creator) })
 	const primaries = 8
@@ -292,11 +298,7 @@ func TestAllNodesKilledAtOnce(t *testing.T) {
 	ctx := context.Background()
 	admin := f.dial(0)
 	stream, topic := createTopic(t, admin, 2)
-	l := &load{t: t, s: f[0], stop: make(chan struct{})}
-	for i := range 3 {
-		c := f.dial(i)
-		l.wg.Go(func() { l.produce(c, i) })
-	}
+	l := f.producers(t)
 	for range 3 {
 		l.awaitMore(200)
 		for _, s := range f {

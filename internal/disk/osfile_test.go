@@ -94,16 +94,7 @@ func TestSyncDirReachesTheSystem(t *testing.T) {
 // What lies far behind the end of what is written leaves the memory of the system, and
 // reads as before.
 func TestWriteBackGivesUpWhatIsFarBehind(t *testing.T) {
-	d, err := OpenOS(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	f, err := d.Create("f", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := newFile(t, 0)
 	chunk := bytes.Repeat([]byte("galgo"), dropStep/5+1)[:dropStep]
 	for off := int64(0); off < cachedBehind+3*dropStep; off += dropStep {
 		if err := f.WriteAt(chunk, off); err != nil {
@@ -125,16 +116,7 @@ func TestWriteBackGivesUpWhatIsFarBehind(t *testing.T) {
 
 // WriteBack only asks: the file reads as before, and a Sync after it is a Sync.
 func TestWriteBackChangesNothing(t *testing.T) {
-	d, err := OpenOS(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	f, err := d.Create("f", 4096)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := newFile(t, 4096)
 	if err := f.WriteAt([]byte("abc"), 1000); err != nil {
 		t.Fatal(err)
 	}
@@ -152,16 +134,7 @@ func TestWriteBackChangesNothing(t *testing.T) {
 // Room is set aside in proportion to what a file has, is no part of its length, and is
 // given back.
 func TestReserveIsBoundedAndGivenBack(t *testing.T) {
-	d, err := OpenOS(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	f, err := d.Create("f", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := newFile(t, 0)
 	blocks := func() int64 {
 		t.Helper()
 		var st unix.Stat_t
@@ -199,4 +172,20 @@ func TestReserveIsBoundedAndGivenBack(t *testing.T) {
 	if Reserve(f, 1<<40); f.(*osFile).reserved < 1<<40 {
 		t.Error("a filesystem that is full is asked again and again")
 	}
+}
+
+// newFile makes a file of size bytes on a disk of its own.
+func newFile(t *testing.T, size int64) File {
+	t.Helper()
+	d, err := OpenOS(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	f, err := d.Create("f", size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }

@@ -72,17 +72,26 @@ func (a *reader) syncGroup(body []byte) galgo.Code {
 	return galgo.CodeOK
 }
 
+// shownTopic finds a topic that the session may read of.
+func (a *reader) shownTopic(stream, topic galgo.Identifier) (*metadata.Topic, galgo.Code) {
+	t, err := a.view.Topic(stream, topic)
+	if err != nil {
+		return nil, codeOf(err, galgo.CodeTopicIDNotFound)
+	}
+	if !a.allows(metadata.RuleGetTopic, t.Stream, t.ID) {
+		return nil, galgo.CodeUnauthorized
+	}
+	return t, galgo.CodeOK
+}
+
 func (a *reader) group(body []byte) galgo.Code {
 	m, err := wire.DecodeGroupRequest(body)
 	if err != nil {
 		return galgo.CodeInvalidCommand
 	}
-	t, err := a.view.Topic(m.Stream, m.Topic)
-	if err != nil {
-		return codeOf(err, galgo.CodeTopicIDNotFound)
-	}
-	if !a.allows(metadata.RuleGetTopic, t.Stream, t.ID) {
-		return galgo.CodeUnauthorized
+	t, code := a.shownTopic(m.Stream, m.Topic)
+	if code != galgo.CodeOK {
+		return code
 	}
 	g, ok := a.view.ConsumerGroup(t, m.Group)
 	if !ok {
@@ -100,12 +109,9 @@ func (a *reader) groups(body []byte) galgo.Code {
 	if err != nil {
 		return galgo.CodeInvalidCommand
 	}
-	t, err := a.view.Topic(m.Stream, m.Topic)
-	if err != nil {
-		return codeOf(err, galgo.CodeTopicIDNotFound)
-	}
-	if !a.allows(metadata.RuleGetTopic, t.Stream, t.ID) {
-		return galgo.CodeUnauthorized
+	t, code := a.shownTopic(m.Stream, m.Topic)
+	if code != galgo.CodeOK {
+		return code
 	}
 	if !a.reserve(int(min(t.NextConsumerGroup, 1<<20)) * groupSize) {
 		return galgo.CodeTransientNotAccepted
