@@ -356,12 +356,14 @@ func (n *node) lacks() string {
 		return fmt.Sprintf("the metadata has applied op %d of %d", meta.CommitMin, n.trusted)
 	}
 	for _, g := range n.goals {
-		switch s, ok := n.status(g.group); {
-		case !ok && g.group != vsr.MetadataGroup && !n.w.model.lives(g.group):
-		case !ok:
-			return fmt.Sprintf("group %d is not there", g.group)
-		case s.State.Doubt != 0 || s.CommitMin < g.op:
-			return fmt.Sprintf("group %d is in doubt up to %d, has applied op %d of %d", g.group, s.State.Doubt, s.CommitMin, g.op)
+		if s, ok := n.status(g.group); ok && s.CommitMin < g.op {
+			return fmt.Sprintf("group %d has applied op %d of %d", g.group, s.CommitMin, g.op)
+		}
+	}
+	// A group that is made here later may begin in doubt, also one that is younger than the disk.
+	for id := vsr.GroupID(1); id <= vsr.GroupID(n.w.model.metadata.View().GroupsIssued()); id++ {
+		if _, ok := n.status(id); !ok && n.w.model.lives(id) {
+			return fmt.Sprintf("group %d is not there", id)
 		}
 	}
 	for i := range n.loops {
