@@ -306,3 +306,36 @@ func TestPowerLossOfAllNodes(t *testing.T) {
 		})
 	}
 }
+
+// The disks of all nodes refuse what one partition needs: it alone waits, what was
+// acknowledged stays, and with room again it goes on without a restart.
+func TestAllDisksAreFullForOnePartition(t *testing.T) {
+	c := newCluster(t, 3, worldConfig())
+	admin, group := c.begin()
+	c.createTopic(admin, "t")
+	c.createTopic(admin, "u")
+	hurt, well := group("t", 0), group("u", 0)
+	c.send(hurt, "before")
+	segments := fmt.Sprintf("groups/%020d/", hurt)
+	for _, d := range c.disks {
+		d.Inject(memdisk.Fault{Class: memdisk.NoSpace, Times: memdisk.Forever, Match: func(name string) bool { return strings.HasPrefix(name, segments) }})
+	}
+	large := strings.Repeat("x", 100<<10) // wants its segment soon
+	for range 20 {
+		c.send(hurt, large)
+		c.send(well, large)
+	}
+	for i, d := range c.disks {
+		if d.Fired() == 0 {
+			t.Errorf("the disk of node %d was not asked for anything", i)
+		}
+		d.ClearFaults()
+	}
+	c.send(hurt, "after")
+	c.all(hurt, 22)
+	c.all(well, 20)
+	c.checkpoints()
+	for _, g := range []uint64{hurt, well} {
+		c.equal(g, c.everything(0, g))
+	}
+}

@@ -14,8 +14,8 @@ import (
 var acceptanceLines = map[string]int{
 	"10.1": 11, "10.2": 13, "10.3": 17, "10.4": 11, "10.5": 11, "10.7": 18, "10.8": 18,
 	"Q": 35, "P": 15, "E": 21, "M": 17, "X": 20, "F": 17, "A": 36, "K": 9, "S": 27,
-	"D": 27, "W": 27, "R": 23, "T": 27, "N": 30, "H": 14, "C": 23,
-	"PF-groups": 9, "7.7": 6, "PF-wire": 4, "PF-client": 4, "PF-storage": 21, "PF-config": 2, "PF-recovery": 19, "PF-consensus": 11, "PF-auth": 3,
+	"D": 27, "W": 27, "R": 23, "T": 27, "N": 30, "H": 14, "Z": 8, "C": 23,
+	"PF-groups": 9, "7.7": 6, "PF-wire": 4, "PF-client": 4, "PF-storage": 21, "PF-config": 2, "PF-recovery": 19, "PF-consensus": 11, "PF-auth": 3, "PF-ops": 10,
 }
 
 var (

@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"testing"
+
+	"galgo"
+	"galgo/internal/edge"
+	"galgo/internal/partition"
+	"galgo/internal/vsr"
+)
+
+// byHand is a cluster that has not begun, told by hand what its replicas apply.
+func byHand(t *testing.T) *world {
+	t.Helper()
+	w, err := play(Options{Seed: 1, Replicas: 3, Steps: 1}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.failure = nil
+	return w
+}
+
+const handGroup = 99
+
+// opByHand is one that forgets the offset of a consumer, which needs nothing before it.
+func opByHand(op vsr.Op, consumer uint32) *vsr.Prepare {
+	body := partition.DeleteOffset{Kind: galgo.ConsumerSingle, Key: consumer}.Append(nil)
+	p := &vsr.Prepare{Header: vsr.Header{Group: handGroup, Op: op, Operation: partition.OpDeleteOffset}, Body: body}
+	p.Identity = vsr.Identity{byte(op), byte(consumer)}
+	return p
+}
+
+func wantFailure(t *testing.T, w *world, check string) {
+	t.Helper()
+	switch {
+	case check == "" && w.failure != nil:
+		t.Errorf("a history that is right fails: %v", w.failure)
+	case check != "" && (w.failure == nil || w.failure.Check != check):
+		t.Errorf("got %v, want a failure of %q", w.failure, check)
+	}
+}
+
+// The checker holds replicas to what was applied, and to nothing before that: an op that a
+// replica acknowledged and had to give up, as its view ended, is nobody's business.
+func TestCheckerByHand(t *testing.T) {
+	for name, c := range map[string]struct {
+		check string
+		tell  func(w *world)
+	}{
+		"another op took the place of one that was only acknowledged": {"", func(w *world) {
+			w.checks.shown[2][handGroup] = vsr.State{View: 1} // node 2 took part in view 0 and moved on
+			for _, n := range w.nodes {
+				w.model.applies(n, opByHand(1, 7))
+			}
+		}},
+		"two replicas apply two ops at one place": {"agreement", func(w *world) {
+			w.model.applies(w.nodes[0], opByHand(1, 7))
+			w.model.applies(w.nodes[2], opByHand(1, 8))
+		}},
+		"the same identity with other bytes": {"agreement", func(w *world) {
+			w.model.applies(w.nodes[0], opByHand(1, 7))
+			p := opByHand(1, 8)
+			p.Identity = opByHand(1, 7).Identity
+			w.model.applies(w.nodes[2], p)
+		}},
+		"an op is left out": {"order", func(w *world) {
+			w.model.applies(w.nodes[0], opByHand(1, 7))
+			w.model.applies(w.nodes[0], opByHand(3, 7))
+		}},
+		"an op is applied twice": {"order", func(w *world) {
+			for _, op := range []vsr.Op{1, 2, 2} {
+				w.model.applies(w.nodes[0], opByHand(op, 7))
+			}
+		}},
+		"what a client was answered for was applied nowhere": {"acknowledged", func(w *world) {
+			c := w.crowd.clients[0]
+			s := &sendRecord{client: c, serial: 1, group: handGroup, number: 1, count: 1}
+			s.ack(edge.SendReply{Base: 0, Op: 1})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := byHand(t)
+			w.guard(func() { c.tell(w) })
+			wantFailure(t, w, c.check)
+		})
+	}
+}
