@@ -97,6 +97,7 @@ func (b *simBatch) play(ctx context.Context, from, to uint64) (next uint64) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, b.flags.workerArgs(from, to)...)
+	cmd.Env = append([]string{fmt.Sprint("GOGC=", garbagePercent)}, os.Environ()...) // a run keeps little and allocates much
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	out, err := cmd.StdoutPipe()

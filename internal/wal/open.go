@@ -235,8 +235,8 @@ func (f *file) readHeader() error {
 	if size < blockSize {
 		return refuse(ErrDamaged, nextRestore, "the file has %d bytes, its header %d", size, blockSize)
 	}
-	whole := file{f: f.f, name: f.name, fileHeader: fileHeader{size: size}}
-	b, err := (&window{}).bytes(&whole, 0, blockSize)
+	header := file{f: f.f, name: f.name, fileHeader: fileHeader{size: blockSize}} // to read no more than this
+	b, err := (&window{}).bytes(&header, 0, blockSize)
 	if err != nil {
 		return err
 	}
