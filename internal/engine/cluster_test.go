@@ -28,6 +28,7 @@ type cluster struct {
 	lost  func(vsr.Message) bool
 	kinds map[vsr.MessageKind]int // of messages of the metadata that arrived
 	data  map[vsr.MessageKind]int // of partitions
+	bytes int                     // of checkpoints of partitions that arrived
 	boot  uint64
 	cfg   config.Config
 	// restarts: a node that decides to stop is started again; stopped counts that.
@@ -133,6 +134,9 @@ func (c *cluster) pass() (busy bool) {
 				c.kinds[m.Kind]++
 			} else {
 				c.data[m.Kind]++
+				if m.Kind == vsr.MessageChunk {
+					c.bytes += len(m.Data)
+				}
 			}
 			w.engine.Deliver(got)
 			busy = true

@@ -227,7 +227,10 @@ func TestGroupRemovedDuringATransfer(t *testing.T) {
 		u := func() uint64 { return b.nodes[0].group("s", "u", 0) }
 		b.createTopic(b.admin, "u")
 		b.until("there is another topic", func() bool { return u() != 0 })
+		b.lost = func(m vsr.Message) bool { return uint64(m.Group) == b.group && m.To == 2 }
 		b.start(2, false)
+		b.until("node 2 has the metadata, which would make the group again", func() bool { return b.nodes[2].group("s", "u", 0) != 0 })
+		b.lost = func(vsr.Message) bool { return false }
 		b.untilGathering()
 		for range step {
 			b.pass()

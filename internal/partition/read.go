@@ -282,15 +282,8 @@ func (p *Plan) writeIndex(s *segment, entries []indexEntry) {
 // buildIndex reads the log of a span from its start, by the rule of
 // segment.append.
 func buildIndex(s *span, log disk.File, cfg *Config) ([]indexEntry, error) {
-	var window []byte
 	w := walker{
-		seg: s.seg, file: log, partition: uint64(cfg.Partition), end: s.end, next: s.seg.base, want: windowMax,
-		buffer: func(n int) []byte { // one buffer for all: nothing keeps a record
-			if cap(window) < n {
-				window = make([]byte, n)
-			}
-			return window[:n]
-		},
+		seg: s.seg, file: log, partition: uint64(cfg.Partition), end: s.end, next: s.seg.base, want: windowMax, buffer: oneWindow(),
 	}
 	var entries []indexEntry
 	for {

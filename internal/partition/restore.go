@@ -37,13 +37,7 @@ func Verify(cfg Config, c *Checkpoint, src io.ReaderAt) error {
 	if err != nil {
 		return err
 	}
-	var window []byte
-	buffer := func(n int) []byte {
-		if cap(window) < n {
-			window = make([]byte, n)
-		}
-		return window[:n]
-	}
+	buffer := oneWindow()
 	pos, time := int64(0), uint64(0)
 	for i := range c.segments {
 		s := &c.segments[i]

@@ -107,3 +107,14 @@ func (w *walker) damage(reason string) error {
 	}
 	return &DamageError{Kind: ErrDamaged, Group: w.seg.group, File: w.seg.logName, Pos: w.pos, Reason: reason}
 }
+
+// oneWindow makes windows that take each other's place, for who keeps no record.
+func oneWindow() func(n int) []byte {
+	var window []byte
+	return func(n int) []byte {
+		if cap(window) < n {
+			window = make([]byte, n)
+		}
+		return window[:n]
+	}
+}

@@ -24,13 +24,21 @@ type courier struct {
 	// newest finds the newest checkpoint, making one if it is not above op. done runs on
 	// the loop; without parts there is none.
 	newest func(above vsr.Op, done func(head vsr.Header, p parts))
+	// present, if set, adds what this replica has itself to the first stored bytes of an
+	// offer. It runs off the loop, one call at a time.
+	present func(o vsr.Offer, stored uint64) (more uint64, err error)
 	// install makes what was gathered the state. It ends with installed.
 	install func(o vsr.Offer, reset bool)
 
 	offered vsr.Offer // last, and what it is made of
 	parts   parts
 	taken   bool // something may have been gathered
-	failed  int  // in a row, of what is tried again
+	// gathering is the offer that is gathered now; resumed: a part of it was there. What
+	// begins with nothing and ends as something else makes distrust: the next one comes from
+	// the peer alone.
+	gathering         vsr.Offer
+	resumed, distrust bool
+	failed            int // in a row, of what is tried again
 	// summing: the next offer is being read. summed are the replicas that wait for it.
 	summing bool
 	summed  []uint8
@@ -141,7 +149,7 @@ func (c *courier) begin(o vsr.Offer) {
 		return
 	}
 	var stored uint64
-	c.taken = true
+	c.taken, c.gathering = true, o
 	c.run(func() (err error) {
 		stored, err = c.place.begin(o)
 		return err
@@ -150,8 +158,31 @@ func (c *courier) begin(o vsr.Offer) {
 			c.again("no place for a checkpoint from a peer", err, func() { c.begin(o) })
 			return
 		}
-		c.failed = 0
+		c.failed, c.resumed = 0, stored > 0
+		c.gathered(o, stored)
+	})
+}
+
+// gathered goes on with what this replica has itself, and then has the core ask for what
+// comes next.
+func (c *courier) gathered(o vsr.Offer, stored uint64) {
+	if c.present == nil || c.distrust || o != c.gathering || stored >= o.Size {
 		c.core().TransferStored(o, stored)
+		return
+	}
+	var more uint64
+	c.run(func() (err error) {
+		more, err = c.present(o, stored)
+		return err
+	}, func(err error) {
+		switch {
+		case err != nil:
+			c.again("a piece of a checkpoint was not written", err, func() { c.gathered(o, stored) })
+		case more > stored:
+			c.gathered(o, more)
+		default:
+			c.core().TransferStored(o, stored)
+		}
 	})
 }
 
@@ -162,7 +193,7 @@ func (c *courier) write(t vsr.Transfer) {
 			return
 		}
 		c.failed = 0
-		c.core().TransferStored(t.Offer, t.Offset+uint64(len(t.Data)))
+		c.gathered(t.Offer, t.Offset+uint64(len(t.Data)))
 	})
 }
 
@@ -208,12 +239,13 @@ func (c *courier) forget() {
 // refuse throws away what was gathered: nothing was changed yet.
 func (c *courier) refuse(o vsr.Offer, why error) {
 	c.note("a checkpoint from a peer cannot be used; another will be asked for", "group", c.place.name, "op", o.Op, "err", why)
+	c.distrust = !c.resumed
 	c.run(c.place.discard, func(error) { c.core().TransferDone(o, false) })
 }
 
 // installed tells the core that the checkpoint is the state.
 func (c *courier) installed(o vsr.Offer) {
-	c.failed = 0
+	c.failed, c.distrust = 0, false
 	c.core().TransferDone(o, true)
 	c.touch()
 }

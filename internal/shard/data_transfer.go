@@ -36,11 +36,14 @@ type groupTaking struct {
 }
 
 func (d *Data) newCourier(g *dataGroup) courier {
+	place := stagingOf(d.cfg.Disk, transferDir(d.cfg.Shard), g.spec.ID)
+	here := present{config: d.config(g.spec), spec: g.spec, place: place}
 	return courier{
 		core: func() *vsr.Core { return g.group.core }, touch: func() { g.group.touch() }, gone: func() bool { return g.gone },
-		exec: d.cfg.Executor, disk: d.cfg.Disk, place: stagingOf(d.cfg.Disk, transferDir(d.cfg.Shard), g.spec.ID), note: d.cfg.Note,
+		exec: d.cfg.Executor, disk: d.cfg.Disk, place: place, note: d.cfg.Note,
 		later: d.later.add, occupied: func() bool { return d.occupied(g) },
 		newest:  func(above vsr.Op, done func(vsr.Header, parts)) { d.newestCheckpoint(g, above, done) },
+		present: here.add,
 		install: func(o vsr.Offer, reset bool) { d.take(g, o, reset) },
 	}
 }
