@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -233,6 +234,33 @@ func TestAnyNodeTakesAnyRequest(t *testing.T) {
 		if err := c.DeleteStream(ctx, stream); err != nil {
 			t.Errorf("node %d: %v", i, err)
 		}
+	}
+}
+
+// An account signs in at any node as soon as it is made, by its new password as soon as
+// that is changed, and not by the old one.
+func TestAccountsHoldAtOnceAtAnyNode(t *testing.T) {
+	f := newFleet(t, 3, "GALGO_LIMITS_LOGIN_SLOWDOWN=false")
+	f.start()
+	ctx := context.Background()
+	admin := f[0].dial()
+	for i := range 10 {
+		name, id := fmt.Sprint("user", i), galgo.NamedID(fmt.Sprint("user", i))
+		if _, err := admin.CreateUser(ctx, client.UserSpec{Name: name, Password: "first"}); err != nil {
+			t.Fatal(err)
+		}
+		f[1+i%2].dial(client.WithPassword(name, "first"))
+		if err := admin.ChangePassword(ctx, id, "first", "second"); err != nil {
+			t.Fatal(err)
+		}
+		other := f[1+(i+1)%2]
+		if c, err := client.Dial(ctx, other.address, client.WithPassword(name, "first")); !errors.Is(err, &galgo.Error{Code: galgo.CodeInvalidCredentials}) {
+			t.Errorf("%s signs in by its old password: %v", name, err)
+			if err == nil {
+				c.Close()
+			}
+		}
+		other.dial(client.WithPassword(name, "second"))
 	}
 }
 

@@ -37,6 +37,9 @@ type Backend interface {
 	View() *metadata.View
 	// Current reports whether View is not of the past, as far as this node can know.
 	Current() bool
+	// Fresh runs done when View holds what any node had acknowledged before the call;
+	// with false if that could not be found out in time.
+	Fresh(done func(ok bool))
 	// Stats are the node's numbers of a partition group; false when the node
 	// does not (yet) have the group.
 	Stats(group uint64) (partition.Figures, bool)

@@ -66,6 +66,14 @@ func await[T any](ctx context.Context, c *conn, r *request, q *call[T]) (v T, ok
 	return q.abandon()
 }
 
+// refresh waits until View holds what any node has acknowledged before.
+func (c *conn) refresh(ctx context.Context, r *request) bool {
+	q := newCall[bool](nil)
+	c.server.backend.Fresh(q.done)
+	fresh, answered := await(ctx, c, r, q)
+	return answered && fresh
+}
+
 // propose asks the node for an operation of the metadata group. It reports false
 // if no answer came in time: the outcome is open, and late gets it, if it comes.
 func (c *conn) propose(ctx context.Context, r *request, request MetadataRequest, late func(MetadataReply)) (MetadataReply, bool) {

@@ -39,6 +39,7 @@ type fakeNode struct {
 	onStats    func(group uint64) (f partition.Figures, ok, taken bool)
 
 	onPolled func(PollRequest, bool) bool
+	onFresh  func()
 
 	proposed []MetadataRequest // all, in order
 	polled   int               // calls of Polled
@@ -181,6 +182,13 @@ func (n *fakeNode) Stats(group uint64) (partition.Figures, bool) {
 }
 
 func (n *fakeNode) Current() bool { return !n.stale.Load() }
+
+func (n *fakeNode) Fresh(done func(bool)) {
+	if n.onFresh != nil {
+		n.onFresh()
+	}
+	done(!n.stale.Load())
+}
 
 func (n *fakeNode) Cluster(netip.Addr) wire.ClusterMetadata {
 	return wire.ClusterMetadata{Name: "single-node", Nodes: []wire.ClusterNode{{

@@ -26,7 +26,7 @@ func (c *conn) register(ctx context.Context, r *request) {
 		c.refuseLogin(r, wire.EvictionMalformedLogin)
 		return
 	}
-	who, verdict := c.authenticate(ctx, rest)
+	who, verdict := c.authenticate(ctx, r, rest)
 	switch {
 	case verdict.code != galgo.CodeOK:
 		c.reject(r, verdict.code)
@@ -51,13 +51,17 @@ type loginVerdict struct {
 }
 
 // authenticate finds out who signs in. Nothing in the bytes tells a password from
-// a token, so what is not accepted as one is tried as the other.
-func (c *conn) authenticate(ctx context.Context, rest []byte) (who identity, v loginVerdict) {
+// a token, so what is not accepted as one is tried as the other. An account or a token
+// that another node has just made is known before anybody is refused.
+func (c *conn) authenticate(ctx context.Context, r *request, rest []byte) (who identity, v loginVerdict) {
 	password, token := wire.DecodeLogin(rest)
 	if password == nil && token == nil {
 		return identity{}, loginVerdict{reason: wire.EvictionMalformedLogin}
 	}
 	c.out.flush()
+	if !c.refresh(ctx, r) {
+		return identity{}, loginVerdict{code: galgo.CodeTransientNotAccepted}
+	}
 	if password == nil {
 		// Nobody guesses a token, and it costs no hash: nothing has to be slowed.
 		return c.checkToken(token)

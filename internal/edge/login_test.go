@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -432,6 +433,36 @@ func (h *countingHasher) VerifyNothing(ctx context.Context, password []byte) err
 		return h.err
 	}
 	return h.Passwords.VerifyNothing(ctx, password)
+}
+
+// An account, a password and a token that another node has acknowledged hold here too,
+// although they show here only while the client signs in.
+func TestLoginKnowsWhatOtherNodesAcknowledged(t *testing.T) {
+	r := newRig(t)
+	p := r.connect()
+	arrives := func(change func()) { r.node.onFresh = sync.OnceFunc(change) }
+	arrives(func() { r.node.addUser(t, "newcomer", "secret", true, nil) })
+	p.login("newcomer", "secret")
+	arrives(func() {
+		u, _ := r.node.View().User(galgo.NamedID("newcomer"))
+		r.node.asRoot(t, wire.OperationChangePassword, metadata.NewPassword{
+			User: galgo.NamedID("newcomer"), PasswordHash: auth.Hash([]byte("another"), [auth.SaltLen]byte{3}, cheapParams), Verified: u.PasswordOp,
+		})
+	})
+	p.wantEviction(r.connect().ask(registerHeader(p.client), loginBody("newcomer", "secret")), wire.EvictionInvalidCredentials)
+	r.connect().login("newcomer", "another")
+}
+
+// What a node cannot find out it does not refuse for good.
+func TestLoginOfANodeThatCannotFindOut(t *testing.T) {
+	r := newRig(t)
+	r.node.stale.Store(true)
+	p := r.connect()
+	for _, password := range []string{"iggy", "wrong"} {
+		p.wantResult(p.ask(registerHeader(p.client), loginBody("iggy", password)), galgo.CodeTransientNotAccepted)
+	}
+	r.node.stale.Store(false)
+	p.login("iggy", "iggy")
 }
 
 // Whatever is wrong with a login, it costs one hash: the time does not tell. What no

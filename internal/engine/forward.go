@@ -26,6 +26,10 @@ func (e *Engine) MetadataLeader() (replica uint8, known bool) {
 // Current implements edge.Backend. What a client of this node was told of is there.
 func (e *Engine) Current() bool { return e.current.Load() && e.commit.Load() >= e.told.Load() }
 
+// Fresh implements edge.Backend for a node by itself, which knows whatever was
+// acknowledged. Among several the router finds it out.
+func (e *Engine) Fresh(done func(ok bool)) { done(e.Current()) }
+
 // leads takes what the metadata group knows of its primary.
 func (e *Engine) leads(primary uint8, known, readable bool) {
 	e.current.Store(readable)

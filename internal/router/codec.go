@@ -16,6 +16,7 @@ const (
 	subjectSend
 	subjectStoreOffset
 	subjectDeleteOffset
+	subjectFresh
 )
 
 // errMalformed: a question or an answer has a length that it cannot have.
@@ -28,6 +29,7 @@ const (
 	sendReplySize     = 20
 	offsetSize        = 82
 	offsetReplySize   = 29
+	freshnessSize     = 8
 )
 
 const (

@@ -174,6 +174,11 @@ func (r *Router) Asked(subject uint8, question []byte, answer func([]byte)) {
 			}
 			return
 		}
+	case subjectFresh:
+		if len(question) == 0 {
+			r.freshHere(func(v freshness) { answer(appendFreshness(nil, &v)) })
+			return
+		}
 	case subjectStoreOffset, subjectDeleteOffset:
 		if req, seen, err := decodeOffset(question); err == nil {
 			here := r.Local.StoreOffset

@@ -254,7 +254,7 @@ func TestQuestionsThatMakeNoSense(t *testing.T) {
 		question []byte
 	}{
 		{0, nil}, {99, make([]byte, 100)}, {subjectMetadata, make([]byte, metadataSize-1)}, {subjectSend, make([]byte, sendSize)},
-		{subjectSend, append(appendSend(nil, &edge.SendRequest{}, 0), damaged...)}, {subjectStoreOffset, make([]byte, offsetSize+1)},
+		{subjectSend, append(appendSend(nil, &edge.SendRequest{}, 0), damaged...)}, {subjectStoreOffset, make([]byte, offsetSize+1)}, {subjectFresh, []byte{1}},
 	} {
 		answers := 0
 		r.Asked(q.subject, q.question, func(b []byte) {
@@ -299,6 +299,7 @@ func FuzzQuestions(f *testing.F) {
 			func() error { _, err := decodeMetadataReply(b); return err },
 			func() error { _, err := decodeSendReply(b); return err },
 			func() error { _, err := decodeOffsetReply(b); return err },
+			func() error { _, err := decodeFreshness(b); return err },
 		} {
 			_ = decode()
 		}
