@@ -178,7 +178,6 @@ func (c *Core) truncate(op Op) {
 	}
 	c.log.cut(op)
 	c.verified = min(c.verified, op)
-	c.barrier = min(c.barrier, op) // what is not in the log of a view was never chosen
 	kept := c.out.Append[:0]
 	for _, p := range c.out.Append {
 		if p.Op <= op {

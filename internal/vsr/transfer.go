@@ -260,7 +260,6 @@ func (c *Core) installed(t transfer) {
 		c.out.Append, c.out.Truncate = nil, nil
 		c.log.reset(t.offer)
 		c.verified = c.log.base
-		c.barrier = min(c.barrier, c.log.base)
 		if c.target != nil && c.target.below > t.offer.Op {
 			c.target.joined = false // it met what is gone
 		}

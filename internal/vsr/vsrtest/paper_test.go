@@ -264,6 +264,38 @@ func TestDurableBarrierOfWhatIsCut(t *testing.T) {
 	}
 }
 
+// Durable state: who takes the log of a view in place of its own waits with reads for all
+// that the view begins with, also behind the cut: an earlier primary may have answered it.
+func TestDurableBarrierBehindACut(t *testing.T) {
+	var s Script
+	playAll(t, &s, `new n=3
+		propose 0 a
+		settle
+		tick 5 0
+		settle
+		cut 0-1 0-2
+		propose 0 x
+		deliver
+		run 60
+		propose 1 y
+		settle
+		crash 1
+		heal`)
+	core, other := s.cluster.replicas[0].core, s.cluster.replicas[2].core
+	if core.Head() != 2 || other.Head() != 2 || core.HeadIdentity() == other.HeadIdentity() || other.CommitMin() != 1 {
+		t.Fatalf("heads %d and %d, commit_min %d at 2; want two ops 2, of which the one at 2 is not known to be committed", core.Head(), other.Head(), other.CommitMin())
+	}
+	for range 400 {
+		playAll(t, &s, "tick 1\ndeliver")
+		if core.Current() && core.CommitMin() < 2 {
+			t.Fatalf("replica 0 in view %d answers reads from op %d; op 2 was committed by the primary before", core.View().View, core.CommitMin())
+		}
+	}
+	if !core.Current() {
+		t.Fatalf("replica 0 does not answer reads in view %d, status %v", core.View().View, core.Status())
+	}
+}
+
 // §5.1 and §5.2: below the checkpoint of the others the log is gone, so a replica
 // that was away takes the checkpoint and then the log above it.
 func TestPaper52StateTransfer(t *testing.T) {
