@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -22,18 +23,34 @@ import (
 var mutations string
 
 func main() {
-	only := flag.String("only", "", "run the mutations whose name has this in it")
-	seeds := flag.Int("seeds", 400, "seeds that may be used up for each mutation")
-	out := flag.String("out", "", "write the table to this file")
+	var o options
+	only := flag.String("only", "", "run the mutations whose name matches this regular expression")
+	flag.IntVar(&o.seeds, "seeds", 400, "seeds that may be used up for each mutation")
+	flag.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "processes that play seeds")
+	out := flag.String("out", "", "write the table to this file, row by row")
 	build := flag.Bool("build", false, "only see whether each builds")
+	seedsToPlay := flag.String("play", "", "A..B: play these seeds in this process, and end at the first that fails")
 	flag.Parse()
-	if *build {
-		*seeds = 0
+	if *seedsToPlay != "" {
+		if err := play(os.Stdout, *seedsToPlay); err != nil {
+			fmt.Fprintln(os.Stderr, "mutate:", err)
+			os.Exit(1)
+		}
+		return
 	}
-	if err := run(*only, *seeds, *out); err != nil {
+	if *build {
+		o.seeds = 0
+	}
+	if err := run(*only, o, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
+}
+
+// options bound how much is tried for each mutation.
+type options struct {
+	seeds int
+	jobs  int
 }
 
 // result is what the simulator made of a mutation.
@@ -44,10 +61,14 @@ type result struct {
 	took  time.Duration
 }
 
-func run(only string, seeds int, out string) error {
+func run(only string, o options, out string) error {
 	list, err := parseList(mutations)
 	if err != nil {
 		return fmt.Errorf("mutations.txt: %w", err)
+	}
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
 	}
 	tmp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -55,25 +76,25 @@ func run(only string, seeds int, out string) error {
 	}
 	defer os.RemoveAll(tmp)
 	survivors := 0
-	var table strings.Builder
-	table.WriteString("| rule taken out | what holds it | seeds | seconds | found as |\n| --- | --- | --- | --- | --- |\n")
+	table := "| rule taken out | what holds it | seeds | seconds | found as |\n| --- | --- | --- | --- | --- |\n"
 	for _, m := range list {
-		if !strings.Contains(m.name, only) {
+		if !wanted.MatchString(m.name) {
 			continue
 		}
-		r, err := try(m, tmp, seeds)
+		r, err := try(m, tmp, o)
 		if err != nil {
 			return err
 		}
 		row := r.row()
 		fmt.Print(row)
-		table.WriteString(row)
+		table += row
 		if r.seed < 0 {
 			survivors++
 		}
-	}
-	if out != "" {
-		if err := os.WriteFile(out, []byte(table.String()), 0o644); err != nil {
+		if out == "" {
+			continue
+		}
+		if err := os.WriteFile(out, []byte(table), 0o644); err != nil {
 			return err
 		}
 	}
@@ -91,37 +112,19 @@ func (r *result) row() string {
 	return fmt.Sprintf("| %s | %s | %s | %.1f | %s |\n", r.name, r.rule, seeds, r.took.Seconds(), found)
 }
 
-// failedSeed finds what the simulator says of a seed: its number, and the check.
+// failedSeed finds what a process says of a seed: its number, and the check.
 var failedSeed = regexp.MustCompile(`(?m)^seed (\d+): (?:step \d+ at [0-9.]+: )?(.*)$`)
 
-// chunk is how many seeds are played before it is asked whether one has failed.
-const chunk = 16
-
-// try builds galgo without the rule and lets the simulator look for the difference.
-func try(m mutation, tmp string, seeds int) (result, error) {
+// try builds the simulator without the rule and lets it look for the difference.
+func try(m mutation, tmp string, o options) (result, error) {
 	r := result{mutation: m, seed: -1}
 	binary, err := build(m, tmp)
 	if err != nil {
 		return r, err
 	}
 	start := time.Now()
-	for from := 0; from < seeds && r.seed < 0; from += chunk {
-		text, err := exec.Command(binary, "sim", "--seeds", fmt.Sprintf("%d..%d", from, min(from+chunk, seeds)-1)).CombinedOutput()
-		if _, failed := errors.AsType[*exec.ExitError](err); !failed {
-			if err != nil {
-				return r, err
-			}
-			continue
-		}
-		found := failedSeed.FindSubmatch(text)
-		if found == nil {
-			return r, fmt.Errorf("mutation %s: the simulator fails without a seed:\n%s", m.name, text)
-		}
-		r.seed, _ = strconv.Atoi(string(found[1]))
-		r.check = shorten(string(found[2]))
-	}
-	if r.seed < 0 {
-		err = schedules(&r, tmp, seeds)
+	if err = search(&r, binary, o); err == nil && r.seed < 0 {
+		err = schedules(&r, tmp, o)
 	}
 	r.took = time.Since(start)
 	return r, err
@@ -138,14 +141,14 @@ var (
 
 // schedules lets the random schedules of the core look for what the simulator has not
 // found: a rule of the protocol alone shows there more often.
-func schedules(r *result, tmp string, seeds int) error {
+func schedules(r *result, tmp string, o options) error {
 	for _, e := range r.edits {
 		if !strings.HasPrefix(e.file, "internal/vsr/") {
 			return nil
 		}
 	}
 	text, err := exec.Command("go", "test", "-overlay", filepath.Join(tmp, "overlay.json"), "./internal/vsr/vsrtest",
-		"-run", "^TestRandomSchedules$", "-seeds", strconv.Itoa(coreFactor*seeds)).CombinedOutput()
+		"-run", "^TestRandomSchedules$", "-seeds", strconv.Itoa(coreFactor*o.seeds)).CombinedOutput()
 	if _, failed := errors.AsType[*exec.ExitError](err); !failed {
 		return err
 	}
@@ -173,7 +176,7 @@ func shorten(text string) string {
 // checkMax bounds what a row tells of a failure, in bytes.
 const checkMax = 120
 
-// build makes a binary of the tree with the changed files laid over it.
+// build makes this program of the tree with the changed files laid over it.
 func build(m mutation, tmp string) (string, error) {
 	root, err := filepath.Abs(".")
 	if err != nil {
@@ -199,8 +202,8 @@ func build(m mutation, tmp string) (string, error) {
 	if err := os.WriteFile(name, overlay, 0o644); err != nil {
 		return "", err
 	}
-	binary := filepath.Join(tmp, "galgo")
-	if text, err := exec.Command("go", "build", "-overlay", name, "-o", binary, "./cmd/galgo").CombinedOutput(); err != nil {
+	binary := filepath.Join(tmp, "play")
+	if text, err := exec.Command("go", "build", "-overlay", name, "-o", binary, "-ldflags=-s -w", "./internal/sim/mutate").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("mutation %s does not build: %w\n%s", m.name, err, text)
 	}
 	return binary, nil
