@@ -14,12 +14,13 @@ type Status struct {
 	CommitMax    vsr.Op
 	Primary      bool // it may propose now
 	Transferring bool // it takes a checkpoint from another replica
+	Nacked       int  // see vsr.Core.Nacked
 }
 
 func statusOf(group vsr.GroupID, incarnation uint64, c *vsr.Core) Status {
 	return Status{
 		Group: group, Incarnation: incarnation, Status: c.Status(), State: c.View(), Head: c.Head(), HeadIdentity: c.HeadIdentity(),
-		CommitMin: c.CommitMin(), CommitMax: c.CommitMax(), Primary: c.IsPrimary(), Transferring: c.Transferring(),
+		CommitMin: c.CommitMin(), CommitMax: c.CommitMax(), Primary: c.IsPrimary(), Transferring: c.Transferring(), Nacked: c.Nacked(),
 	}
 }
 

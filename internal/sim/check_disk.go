@@ -39,10 +39,18 @@ func durableState(d *memdisk.Disk, shards, replicas int, group vsr.GroupID) (vsr
 	s, err := stateRecord(d, logDir(int(uint64(group)%uint64(shards))), group)
 	if errors.Is(err, errNoState) {
 		// The first view of a group needs no record: it follows from its number.
-		first := vsr.View(uint64(group) % uint64(replicas))
+		first := firstView(group, replicas)
 		return vsr.State{View: first, LogView: first}, nil
 	}
 	return s, err
+}
+
+// firstView is the view in which a group is made.
+func firstView(group vsr.GroupID, replicas int) vsr.View {
+	if group == vsr.MetadataGroup {
+		return 0
+	}
+	return vsr.View(uint64(group) % uint64(replicas))
 }
 
 // stateRecord reads the newest state record of a group in a log.

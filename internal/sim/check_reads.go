@@ -1,6 +1,11 @@
 package sim
 
-import "galgo/internal/vsr"
+import (
+	"cmp"
+	"slices"
+
+	"galgo/internal/vsr"
+)
 
 // reads looks at what a node answers a read from: everything of the group up to op.
 // What a node has once shown it never takes back, also not over a restart of its disk,
@@ -11,11 +16,45 @@ func (k *checks) reads(n *node, group vsr.GroupID, op vsr.Op) {
 	}
 	n.served[group] = op
 	k.w.cover.Reads++
+	k.ofItsView(n, group, op)
 	if patience := k.staleness(); patience > 0 {
 		if due := k.w.model.group(group).answeredBefore(k.w.now - patience); op < due {
 			k.w.fail("reads", "node %d answers from op %d of group %d; op %d was answered to a client more than %s s ago", n.id, op, group, due, clock(patience))
 		}
 		k.w.cover.ReadsTimed++
+	}
+}
+
+// ofItsView: what was answered before a view began is in the log that it began with, so
+// it is in all that anybody of this view, or of a later one, reads. And who has heard
+// nothing of a group since its start knows no view: a group that seems new may be old.
+func (k *checks) ofItsView(n *node, group vsr.GroupID, op vsr.Op) {
+	if k.w.plan.replicas == 1 {
+		return
+	}
+	if !n.hears[group] {
+		k.w.fail("reads", "node %d answers from op %d of group %d, and nobody has told it anything of the group in this life", n.id, op, group)
+	}
+	s, _ := n.status(group)
+	for _, b := range k.w.model.group(group).beginnings {
+		if b.view <= s.State.View && op < b.answered {
+			k.w.fail("reads", "node %d answers from op %d of group %d in view %d; op %d was answered before view %d began", n.id, op, group, s.State.View, b.answered, b.view)
+		}
+	}
+}
+
+// beginning is what had been answered of a group when a view of it began.
+type beginning struct {
+	view     vsr.View
+	answered vsr.Op
+}
+
+// begins takes note that a view of the group is announced. What was answered before an
+// earlier view was answered before this one, too.
+func (g *groupModel) begins(view vsr.View) {
+	i, known := slices.BinarySearchFunc(g.beginnings, view, func(b beginning, v vsr.View) int { return cmp.Compare(b.view, v) })
+	if !known {
+		g.beginnings = slices.Insert(g.beginnings, i, beginning{view, g.acked})
 	}
 }
 

@@ -84,8 +84,9 @@ func (k *checks) turned(n *node, loop int) {
 			k.w.cover.ViewChanges++
 		}
 		if s.Head < was.Head {
-			k.w.cover.Truncations++
+			k.w.cover.Cuts++
 		}
+		k.w.cover.Truncations += s.Nacked - was.Nacked
 		if s.CommitMin > n.applied[s.Group] { // without having been told op by op
 			k.w.cover.Transfers++
 			n.applied[s.Group] = s.CommitMin
@@ -145,6 +146,9 @@ func (k *checks) leaves(n *node, m *vsr.Message) {
 			k.w.fail("vote", "node %d takes a checkpoint and votes as if it could tell: %s", n.id, describe(m))
 		}
 	}
+	if m.Kind == vsr.MessageStartView && m.View != firstView(m.Group, k.w.plan.replicas) { // that one is not announced when it begins
+		k.w.model.group(m.Group).begins(m.View)
+	}
 	shown := k.shown[n.id][m.Group]
 	k.shown[n.id][m.Group] = vsr.State{View: max(shown.View, m.View), LogView: max(shown.LogView, m.LogView)}
 	if d := k.durable[n.id][m.Group]; m.View <= d.View && m.LogView <= d.LogView {
@@ -163,7 +167,10 @@ func (k *checks) leaves(n *node, m *vsr.Message) {
 	}
 }
 
-func (k *checks) ended(n *node) { clear(k.seen[n.id]) }
+func (k *checks) ended(n *node) {
+	clear(k.seen[n.id])
+	clear(n.hears)
+}
 
 // replaced: an empty disk remembers nothing, and need not.
 func (k *checks) replaced(n *node) {

@@ -25,6 +25,7 @@ type workPlan struct {
 	partitions int
 	weights    [works]int
 	memory     int // one topic in so many has durability memory
+	twins      int // one request in so many is met by a second login; 0: none
 	hangUp     int // one answer in so many is lost with the connection
 }
 
@@ -80,6 +81,7 @@ type crowd struct {
 	w       *world
 	clients []*client
 	sends   []*sendRecord // by serial - 1
+	twins   *rand.Rand
 }
 
 // client is one program that talks to the cluster: to one node at a time, and to
@@ -100,7 +102,7 @@ type client struct {
 }
 
 func newCrowd(w *world) *crowd {
-	c := &crowd{w: w}
+	c := &crowd{w: w, twins: stream(w.seed, partTwins)}
 	for i := range w.plan.clients {
 		rng := stream(w.seed, partClients<<32+part(i))
 		cl := &client{w: w, crowd: c, index: i, rng: rng, node: w.nodes[rng.IntN(len(w.nodes))], guest: i == 1 && w.seed%2 == 1}
@@ -122,7 +124,9 @@ func (c *client) later() {
 		if c.w.calm {
 			return
 		}
-		c.act()
+		if d := c.w.nemesis.dance; d == nil || !d.hush {
+			c.act()
+		}
 		c.later()
 	})
 }

@@ -31,7 +31,9 @@ type Coverage struct {
 	TornTails                                            int
 	Forgotten                                            int // ops of topics with durability memory
 	Traps, Dances, Echoes                                int
-	ViewChanges, Truncations, Repairs, Transfers         int
+	ViewChanges, Repairs, Transfers                      int
+	Cuts                                                 int // heads that went back
+	Truncations                                          int // logs of views that a nack quorum ended, as who decided counts them
 	Applied, MetadataApplied                             int
 	Sends, SendsAcked, SendsRepeated, SendsAlreadyStored int
 	Polls, PolledMessages, PollsOfDisk, PollsStale       int
@@ -145,7 +147,7 @@ func keysOf(field string) (keys []string) {
 		for _, d := range newNemesis(&world{plan: plan{faults: everyFault()}}).deeds {
 			keys = append(keys, string(d.fault))
 		}
-		return append(keys, string(faultFork), string(faultStray))
+		return append(keys, string(faultFork), string(faultStray), string(faultAstray), string(faultDecay))
 	case "Ambushes":
 		return keysOfAmbushes()
 	}

@@ -21,14 +21,23 @@ type dance struct {
 	name  string
 	steps []step
 	trap  *trap
+	begun bool              // the first step was taken: first and second are known
+	first uint8             // who spoke then
+	other uint8             // who heard it
 	cut   map[[2]uint8]bool // beside that of the network
 	eyed  *node             // whom clients read from most
+	hush  bool              // clients ask for nothing
 }
 
 // step of a dance.
 type step struct {
 	kind   vsr.MessageKind
-	birth  bool // the first op of any partition
+	birth  bool // the first op of any partition that all nodes have
+	news   bool // it tells those who may hear it of a commit point that they do not know
+	by     role // who has to say it: first, second, or anybody
+	until  bool // whoever else says it is cut off: the step lasts until it is the turn of by
+	quiet  bool // clients ask for nothing until it is over
+	unseen bool // nobody sees the connections break of who is harmed
 	hears  int  // how many of those whom it is for
 	cut    role // who is cut off
 	hit    role // who is harmed
@@ -47,6 +56,9 @@ const (
 	hearer    // one who hears it or, if nobody does, one it was for
 	bystander // one of the others
 	between2  // speaker and bystander hear nothing of each other
+	theFirst  // the speaker of the first step
+	theSecond // the hearer of the first step
+	letIn     // nobody, and who was cut off before is let in
 )
 
 type harm uint8
@@ -86,9 +98,24 @@ var figures = []struct {
 		{kind: vsr.MessageRepairPrepare, hears: all, cut: speaker, hit: hearer, harm: anyHarm, wait: true},
 		{kind: vsr.MessageStartView, hears: all},
 	}},
+	{"a part of a young log", []step{ // the same in the first view, which leaves no record of its own
+		{kind: vsr.MessagePrepare, birth: true, hears: 1, cut: between2},
+		{kind: vsr.MessagePrepareOk, by: theSecond, hears: all, hit: speaker, harm: robbed, wait: true, unseen: true, before: 60 * millisecond},
+		{kind: vsr.MessageRepairPrepare, by: theFirst, hears: 1, cut: speaker, hit: theSecond, harm: killed, wait: true, unseen: true},
+		{kind: vsr.MessageStartView, hears: all},
+		{kind: vsr.MessagePrepareOk, hears: all, wait: true},
+	}},
 	{"a birth", []step{ // the first primary forgets what it has begun
-		{kind: vsr.MessagePrepare, birth: true, hears: 1, hit: speaker, harm: powerless},
-		{kind: vsr.MessagePrepare, hears: all, before: 30 * millisecond},
+		{kind: vsr.MessagePrepare, birth: true, hears: 1, hit: speaker, harm: powerless, unseen: true},
+		{kind: vsr.MessagePrepare, by: theFirst, hears: all, wait: true, before: 5 * millisecond},
+		{kind: vsr.MessageCommit, hears: all, wait: true},
+	}},
+	{"what a start took for committed", []step{ // it learned that of an op which a view drops
+		{kind: vsr.MessagePrepare, news: true, hears: 1, cut: hearer, hit: speaker, harm: powerless},
+		{kind: vsr.MessagePrepareOk, by: theSecond, hit: speaker, harm: killed, quiet: true},
+		{kind: vsr.MessageDoViewChange, hears: all, cut: letIn, quiet: true},
+		{kind: vsr.MessagePrepareOk, by: theSecond, hit: speaker, harm: anyHarm, quiet: true},
+		{kind: vsr.MessageStartView, hears: all},
 	}},
 	{"a forgotten vote", []step{ // who voted is replaced, and its vote comes late
 		{kind: vsr.MessagePrepare, cut: speaker},
@@ -105,6 +132,13 @@ var figures = []struct {
 		{kind: vsr.MessageCommit, hears: 1, cut: speaker, hit: hearer, harm: anyHarm, wait: true, before: 10 * millisecond},
 		{kind: vsr.MessageStartView, hears: all},
 		{kind: vsr.MessagePrepareOk, cut: bystander, wait: true},
+	}},
+	{"an acknowledgement of another view", []step{ // who leads again is told of an op that it has lost
+		{kind: vsr.MessagePrepare, hears: 1, cut: hearer, hit: speaker, harm: powerless},
+		{kind: vsr.MessageStartView, by: theFirst, until: true, hears: all, quiet: true},
+		{kind: vsr.MessagePrepare, by: theFirst, echo: true, cut: speaker, wait: true},
+		{kind: vsr.MessageStartView, hears: all, before: 20 * millisecond},
+		{kind: vsr.MessagePrepareOk, hears: all, wait: true},
 	}},
 	{"late acknowledgements", []step{
 		{kind: vsr.MessagePrepareOk, cut: hearer},
@@ -218,7 +252,11 @@ func (d *dance) next() {
 	}
 	t := &trap{step: d.steps[0]}
 	d.steps = d.steps[1:]
+	d.hush = t.quiet
 	patience := int64(w.plan.timing.ElectionTicks+w.plan.timing.ViewChangeTicks) * 10 * millisecond
+	if t.until {
+		patience *= int64(len(w.nodes)) // each of them may lead before
+	}
 	w.after(t.before, func() {
 		if d.s.dance == d {
 			d.trap = t
@@ -239,7 +277,14 @@ func (d *dance) sees(m *vsr.Message) (lost bool) {
 	if d.cut[[2]uint8{m.From, m.To}] {
 		return true
 	}
-	if t == nil || m.Kind != t.kind || m.Group != d.group && !(t.birth && !t.sprung && m.Group != vsr.MetadataGroup && m.Op == 1) {
+	if t == nil || m.Kind != t.kind || m.Group != d.group && !(t.birth && !t.sprung && d.newborn(m)) {
+		return false
+	}
+	if who, named := d.named(t.by); named && m.From != who {
+		d.passOver(t, m.From)
+		return false
+	}
+	if t.news && !t.sprung && !d.isNews(m) {
 		return false
 	}
 	if !t.sprung {
@@ -252,12 +297,56 @@ func (d *dance) sees(m *vsr.Message) (lost bool) {
 	if w.now != t.at || m.From != t.from {
 		return t.hears == 0 && m.Op == t.op && d.trap == t // what is said again
 	}
-	if t.heard < t.hears && (t.hears == all || !oneIn(d.rng, 3)) {
+	if t.heard < t.hears && (t.hears == all || !oneIn(d.rng, 3)) && (!t.news || d.isNews(m)) {
 		t.heard++
 		t.to = m.To
 		return false
 	}
 	return true
+}
+
+// newborn: the message carries the first op of a partition that all nodes have.
+func (d *dance) newborn(m *vsr.Message) bool {
+	if m.Group == vsr.MetadataGroup || m.Op != 1 {
+		return false
+	}
+	return d.known(m.Group)
+}
+
+// known reports whether all nodes have a group.
+func (d *dance) known(group vsr.GroupID) bool {
+	for _, n := range d.s.w.nodes {
+		if n.engine == nil {
+			return false
+		}
+		if _, ok := n.status(group); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// isNews: the message tells of a commit point that its receiver does not know.
+func (d *dance) isNews(m *vsr.Message) bool {
+	to := d.s.w.nodes[m.To]
+	if to.engine == nil {
+		return false
+	}
+	s, ok := to.status(m.Group)
+	return ok && m.Prepare != nil && m.Prepare.Commit > s.CommitMax
+}
+
+// passOver cuts off somebody whose turn a step does not wait for.
+func (d *dance) passOver(t *trap, who uint8) {
+	if !t.until || t.sprung || d.cut[[2]uint8{who, d.first}] {
+		return
+	}
+	d.s.w.after(0, func() {
+		if d.s.dance == d && d.trap == t && !t.sprung {
+			clear(d.cut)
+			d.cutOff(who)
+		}
+	})
 }
 
 // spring strikes, at once or when the message has arrived.
@@ -281,9 +370,22 @@ func (d *dance) spring(t *trap) {
 	})
 }
 
+// named are the roles that are given by the first step.
+func (d *dance) named(r role) (uint8, bool) {
+	switch r {
+	case theFirst:
+		return d.first, true
+	case theSecond:
+		return d.other, true
+	}
+	return 0, false
+}
+
 // is names who has a role.
 func (d *dance) is(r role, t *trap) (uint8, bool) {
 	switch r {
+	case theFirst, theSecond:
+		return d.named(r)
 	case speaker:
 		return t.from, true
 	case hearer:
@@ -305,19 +407,32 @@ func (d *dance) is(r role, t *trap) (uint8, bool) {
 // strike cuts off a node, lets in whoever was cut off before, and does harm.
 func (d *dance) strike(t *trap) {
 	w := d.s.w
+	if !d.begun {
+		d.begun, d.first, d.other = true, t.from, t.to
+	}
+	w.say("%v of n%d springs the trap", t.kind, t.from)
 	if t.cut != nobody {
 		clear(d.cut)
 	}
-	if victim, ok := d.is(t.cut, t); ok {
-		w.say("%v of n%d springs the trap; n%d is cut off", t.kind, t.from, victim)
-		for other := range uint8(len(w.nodes)) {
-			if other != victim && (t.cut != between2 || other == t.from) {
-				d.sever(victim, other)
-			}
-		}
+	switch victim, ok := d.is(t.cut, t); {
+	case !ok:
+	case t.cut == between2:
+		d.sever(victim, t.from)
+	default:
+		d.cutOff(victim)
 	}
 	if victim, ok := d.is(t.hit, t); ok {
-		d.hurt(w.nodes[victim], t.harm)
+		d.hurt(w.nodes[victim], t.harm, t.unseen)
+	}
+}
+
+// cutOff severs all links of a node.
+func (d *dance) cutOff(victim uint8) {
+	d.s.w.say("n%d is cut off", victim)
+	for other := range uint8(len(d.s.w.nodes)) {
+		if other != victim {
+			d.sever(victim, other)
+		}
 	}
 }
 
@@ -335,12 +450,14 @@ func (d *dance) sever(a, b uint8) {
 	}
 }
 
-func (d *dance) hurt(n *node, h harm) {
+func (d *dance) hurt(n *node, h harm, unseen bool) {
 	w := d.s.w
 	d.eyed = n
 	if n.engine == nil || n.paused {
 		return
 	}
+	n.unseen = unseen
+	defer func() { n.unseen = false }()
 	if h == anyHarm {
 		h = pick(d.rng, killed, powerless)
 	}
@@ -377,8 +494,7 @@ func (d *dance) press() {
 		}
 		d.press()
 		c := w.crowd.clients[d.rng.IntN(len(w.crowd.clients))]
-		if d.trap != nil && d.trap.birth && !d.trap.sprung && oneIn(d.rng, 3) {
-			c.change(pick(c.rng, workCreate, workCreate, workRemove, workGrow))
+		if d.hush || d.trap != nil && d.trap.birth && !d.trap.sprung && d.wantBirth(c) {
 			return
 		}
 		if leads := d.leaders(); len(leads) > 0 && !oneIn(d.rng, 4) {
@@ -397,13 +513,36 @@ func (d *dance) press() {
 	})
 }
 
+// wantBirth has a client make partitions, or send the first message to one.
+func (d *dance) wantBirth(c *client) bool {
+	w := d.s.w
+	if oneIn(d.rng, 3) {
+		c.change(pick(c.rng, workCreate, workCreate, workRemove, workGrow))
+		return true
+	}
+	for p := range w.model.metadata.View().AllPartitions() {
+		g := vsr.GroupID(p.Group)
+		if w.model.group(g).head() > 0 || !d.known(g) {
+			continue
+		}
+		if leads := leadersOf(w, g); len(leads) > 0 {
+			c.node = leads[d.rng.IntN(len(leads))]
+			c.press(g)
+			return true
+		}
+	}
+	return false
+}
+
 // leaders are the nodes that may propose, or think so.
-func (d *dance) leaders() (leads []*node) {
-	for _, n := range d.s.w.nodes {
+func (d *dance) leaders() []*node { return leadersOf(d.s.w, d.group) }
+
+func leadersOf(w *world, group vsr.GroupID) (leads []*node) {
+	for _, n := range w.nodes {
 		if n.engine == nil || n.paused {
 			continue
 		}
-		if s, ok := n.status(d.group); ok && s.Primary {
+		if s, ok := n.status(group); ok && s.Primary {
 			leads = append(leads, n)
 		}
 	}

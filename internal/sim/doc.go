@@ -23,6 +23,7 @@
 //	echo.go        old answers that come again
 //	ambush.go      deaths between two steps of one thing
 //	rot.go         bits that flip
+//	astray.go      writes that were lost or went elsewhere, segments that decay
 //	client.go      clients: attempts, time-outs, retries
 //	work_*.go      what clients ask for
 //	model.go       what must be true of each group, from what replicas apply

@@ -41,7 +41,8 @@ type groupModel struct {
 	time        uint64
 	acked       vsr.Op // highest that a client was answered for
 	answers     []timedOp
-	due         vsr.Op // the last of them that is long ago
+	due         vsr.Op      // the last of them that is long ago
+	beginnings  []beginning // by view
 
 	volatile bool // a power loss of a single node may take its end
 	forgot   bool // and has

@@ -19,6 +19,7 @@ type nemesis struct {
 	dance   *dance // nil while there is none
 	lurking *rand.Rand
 	astray  *rand.Rand
+	damage  *rand.Rand
 }
 
 // deed is something that the nemesis can do; it reports whether it did.
@@ -31,6 +32,7 @@ func newNemesis(w *world) *nemesis {
 	s := &nemesis{
 		w: w, rng: stream(w.seed, partNemesis), recovery: stream(w.seed, partRecovery),
 		dancing: stream(w.seed, partDance), lurking: stream(w.seed, partAmbush), astray: stream(w.seed, partStray),
+		damage: stream(w.seed, partDecay),
 	}
 	all := []deed{
 		{faultCrash, func() bool { return s.crash(endKill) }},
@@ -67,6 +69,9 @@ func (s *nemesis) begin() {
 	}
 	if s.w.plan.faults[faultFork] {
 		s.beginDance()
+	}
+	if s.w.plan.faults[faultDecay] {
+		s.beginDecay()
 	}
 }
 

@@ -103,13 +103,14 @@ func (t *network) arrive(from uint8, to *node, frame []byte) {
 		w.say("n%d -> n%d %s", from, to.id, describe(&m))
 	}
 	w.mark(markDeliver, uint64(from)<<8|uint64(to.id), uint64(m.Kind), uint64(m.Group), uint64(m.Op))
+	to.hears[m.Group] = true
 	to.engine.Deliver(m)
 }
 
 // down tells the others that the connections of a node broke, as far as they see it.
 func (t *network) down(n *node) {
 	for _, other := range t.w.nodes {
-		if other == n || oneIn(t.rng, 3) {
+		if other == n || n.unseen || oneIn(t.rng, 3) {
 			continue
 		}
 		t.w.after(between(t.rng, 0, 50*millisecond), func() {

@@ -58,6 +58,7 @@ type node struct {
 	held   []func() // what waits for the end of a pause
 	paused bool
 
+	unseen  bool  // while it ends: nobody sees its connections break
 	failing error // why it decided to stop
 	faulted bool  // its disk failed calls in this life
 	// lossy: what was not synced may have been lost, with power or by a failed sync.
@@ -79,12 +80,13 @@ type node struct {
 	chance [nodeStreams]*rand.Rand
 
 	served   map[vsr.GroupID]vsr.Op // the last op that a read was answered from
+	hears    map[vsr.GroupID]bool   // others have spoken of the group in this life
 	attempts attempts
 	applied  map[vsr.GroupID]vsr.Op
 }
 
 func (w *world) newNode(id uint8) *node {
-	n := &node{w: w, id: id, slow: 1, disk: memdisk.New(memdisk.Options{}), served: map[vsr.GroupID]vsr.Op{}}
+	n := &node{w: w, id: id, slow: 1, disk: memdisk.New(memdisk.Options{}), served: map[vsr.GroupID]vsr.Op{}, hears: map[vsr.GroupID]bool{}}
 	for i := range n.chance {
 		n.chance[i] = stream(w.seed, ofNode(id, i))
 	}
@@ -289,6 +291,7 @@ func (n *node) die(how ending) {
 		n.disk = n.disk.Kill()
 	}
 	n.ended()
+	n.w.nemesis.misplace(n)
 }
 
 // ended forgets the process.

@@ -66,14 +66,19 @@ const (
 	faultAmbush    fault = "ambush"     // deaths between two steps of checkpoints and transfers
 	faultStray     fault = "stray"      // pieces of checkpoints from peers rot before they are installed
 	faultForeign   fault = "foreign"    // a disk is started as that of another node
+	faultAstray    fault = "astray"     // writes that never reached the disk, or reached another place of it
+	faultDecay     fault = "decay"      // a bit of a segment flips under a node that runs
 )
 
 // allFaults in the order in which they are drawn and shown.
 var allFaults = []fault{
 	faultCrash, faultPower, faultPowerAll, faultDoom, faultStop, faultPause, faultClock, faultIO, faultSync, faultSpace, faultRot,
 	faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition, faultSlow, faultClient, faultCheck, faultSyncDir,
-	faultFork, faultEcho, faultAmbush, faultStray, faultForeign,
+	faultFork, faultEcho, faultAmbush, faultStray, faultForeign, faultAstray, faultDecay,
 }
+
+// damages are drawn from a stream of their own: one run of three has each.
+var damages = []fault{faultAstray, faultDecay}
 
 // targeted are the faults that wait for their moment. They are drawn apart from the
 // others: two runs of three have each.
@@ -81,7 +86,7 @@ var targeted = []fault{faultFork, faultEcho, faultAmbush, faultStray, faultForei
 
 // betweenNodes are the faults that need more than one.
 var betweenNodes = []fault{
-	faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition, faultFork, faultEcho, faultStray,
+	faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition, faultFork, faultEcho, faultStray, faultAstray, faultDecay,
 }
 
 // FaultNames lists what Options.Faults takes.
@@ -109,13 +114,17 @@ func draw(o Options) (plan, error) {
 	}
 	share := pick(rng, 0, 2, 5, 5, 8) // of the faults, in tenths
 	for _, f := range allFaults {
-		if !slices.Contains(targeted, f) {
+		if !slices.Contains(targeted, f) && !slices.Contains(damages, f) {
 			p.faults[f] = rng.IntN(10) < share
 		}
 	}
 	aim := stream(o.Seed, partTargets)
 	for _, f := range targeted {
 		p.faults[f] = !oneIn(aim, 3)
+	}
+	damage := stream(o.Seed, partDamage)
+	for _, f := range damages {
+		p.faults[f] = oneIn(damage, 3)
 	}
 	if o.Replicas > 0 {
 		p.replicas = o.Replicas
@@ -143,6 +152,7 @@ func draw(o Options) (plan, error) {
 	p.nodes = drawNodes(rng, p.faults)
 	p.work = drawWork(rng)
 	p.work.memory = pick(aim, 0, 2, 4)
+	p.work.twins = pick(stream(o.Seed, partTwins), 0, 0, 30)
 	if p.faults[faultFork] && p.replicas > 1 && !oneIn(aim, 4) {
 		p.crowdLess(aim)
 		if o.Steps > 0 {

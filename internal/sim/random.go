@@ -18,7 +18,10 @@ const (
 	partAmbush
 	partEcho
 	partStray
-	partNode // and above: several for each node
+	partNode                       // and above: several for each node
+	partDamage part = 1<<16 + iota // bytes of a disk that are not what was written
+	partDecay
+	partTwins
 )
 
 // Streams of a node.

@@ -51,6 +51,19 @@ func (s *nemesis) byteOf(n *node) (name string, off int64, ok bool) {
 
 // vouched draws a byte of a record of a log that a later record says was synced.
 func (s *nemesis) vouched(n *node, dir string) (name string, off int64, ok bool) {
+	records := vouchedRecords(n, dir)
+	if len(records) == 0 {
+		return "", 0, false
+	}
+	r := records[s.rng.IntN(len(records))]
+	if oneIn(s.rng, 2) { // the newest are what nobody else may have
+		r = records[len(records)-1-s.rng.IntN(min(len(records), 3))]
+	}
+	return r.File, r.At.Offset + s.rng.Int64N(r.Size), true
+}
+
+// vouchedRecords are the records of a log that a later one says were synced.
+func vouchedRecords(n *node, dir string) []wal.Item {
 	var records []wal.Item
 	var synced wal.Position
 	_ = wal.Inspect(n.disk, dir, func(i wal.Item) error {
@@ -69,14 +82,7 @@ func (s *nemesis) vouched(n *node, dir string) (name string, off int64, ok bool)
 		}
 		records = records[:len(records)-1]
 	}
-	if len(records) == 0 {
-		return "", 0, false
-	}
-	r := records[s.rng.IntN(len(records))]
-	if oneIn(s.rng, 2) { // the newest are what nobody else may have
-		r = records[len(records)-1-s.rng.IntN(min(len(records), 3))]
-	}
-	return r.File, r.At.Offset + s.rng.Int64N(r.Size), true
+	return records
 }
 
 // heldBy reads the last op of each group from the logs of a disk.

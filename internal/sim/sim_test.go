@@ -60,10 +60,7 @@ func flagsOf(o Options) (flags string) {
 }
 
 // pending are counters that no run reaches yet, each with the reason.
-var pending = map[string]string{
-	"PollsDamaged": "rot is found at start, and damaged nodes are replaced before somebody reads there",
-	"Fenced":       "needs two logins of one client whose answers cross",
-}
+var pending = map[string]string{}
 
 // TestSeeds plays the seeds of the tests, and wants every counter of the coverage to
 // have counted: what no seed reaches is not tested.

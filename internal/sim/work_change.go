@@ -141,6 +141,7 @@ func (r *changeRecord) attempt() {
 	var sum [16]byte
 	binary.LittleEndian.PutUint64(sum[:], r.request)
 	n := c.node
+	c.twin()
 	try(c, r.input.kind.String(), func(e *engine.Engine, done func(edge.MetadataReply)) {
 		e.Metadata(edge.MetadataRequest{
 			Operation: r.op, Client: c.id, Session: c.session.epoch, Request: r.request, RequestSum: sum, Body: r.body,

@@ -94,6 +94,24 @@ func (c *client) register(then func()) {
 	})
 }
 
+// twin signs in a second program under the id of this one, at any node, now and then and
+// while a request of this one is under way: the session that it has then is over.
+func (c *client) twin() {
+	w := c.w
+	if w.calm || c.guest || !oneIn(w.crowd.twins, w.plan.work.twins) {
+		return
+	}
+	root, ok := w.model.metadata.View().User(galgo.NumericID(metadata.RootUser))
+	n := w.nodes[w.crowd.twins.IntN(len(w.nodes))]
+	if !ok || n.engine == nil {
+		return
+	}
+	w.say("a second %v signs in at n%d", c, n.id)
+	n.engine.Metadata(edge.MetadataRequest{
+		Operation: wire.OperationRegister, Client: c.id, User: root.ID, Body: metadata.PasswordOf(root).Append(nil),
+	}, func(edge.MetadataReply) {})
+}
+
 // hesitate counts a transient refusal and goes elsewhere if that may help.
 func (c *client) hesitate(code galgo.Code) {
 	switch code {

@@ -172,6 +172,7 @@ type Core struct {
 	acking bool // the primary is to be told what is held
 	heard  bool // in this life, that the view runs: a group that seems new may be old
 	reads  int  // Read handed out and not answered
+	nacked int  // see Nacked
 	out    Ready
 	spare  Ready // empty, with the slices of one that was performed
 }
@@ -478,6 +479,10 @@ func (c *Core) CommitMin() Op { return c.log.base }
 
 // CommitMax returns the last op that is known to be chosen.
 func (c *Core) CommitMax() Op { return c.commitMax }
+
+// Nacked counts the views whose log this replica decided, in this life, and ended before
+// an op that a voter had, because a nack quorum never had it.
+func (c *Core) Nacked() int { return c.nacked }
 
 // Room returns how many more ops Propose takes now.
 func (c *Core) Room() int { return c.cfg.Pipeline - int(c.log.head-c.log.base) }

@@ -19,6 +19,7 @@ type mergedLog struct {
 	op             Op
 	identity       Identity
 	headers        []Header
+	nacked         bool // it ends where it does because a nack quorum never had what a voter has next
 }
 
 // merge decides the log of a new view from the votes for it (VR Revisited §4.2
@@ -58,6 +59,7 @@ func merge(q Quorums, votes []Message) (mergedLog, outcome) {
 		case !decides && !m.forked:
 			return log, m.undecided()
 		case m.nacks(op, h, found, canonical) >= q.Nack:
+			log.nacked = m.held(op)
 			return log, mergeReady
 		case found:
 			log.headers = append(log.headers, h)
@@ -118,6 +120,16 @@ func at(v *Message, op Op) (Header, bool) {
 		return Header{}, false
 	}
 	return v.Headers[op-v.Commit-1], true
+}
+
+// held reports whether any vote has an op at this place.
+func (m *merger) held(op Op) bool {
+	for i := range m.votes {
+		if _, has := at(&m.votes[i], op); has {
+			return true
+		}
+	}
+	return false
 }
 
 // anchor returns the identity of the commit point. Everybody who knows it knows

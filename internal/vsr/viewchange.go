@@ -222,6 +222,9 @@ func (c *Core) tryMerge() {
 		return
 	}
 	c.election.merged = true
+	if log.nacked {
+		c.nacked++
+	}
 	c.learnCommit(log.commit)
 	c.aim(target{
 		op: log.op, identity: log.identity, install: true,
