@@ -2,7 +2,9 @@ package sim
 
 import (
 	"math/rand/v2"
+	"slices"
 
+	"galgo/internal/metadata"
 	"galgo/internal/shard"
 	"galgo/internal/vsr"
 )
@@ -24,27 +26,36 @@ type dance struct {
 	begun bool              // the first step was taken: first and second are known
 	first uint8             // who spoke then
 	other uint8             // who heard it
+	op    vsr.Op            // what it was about
 	cut   map[[2]uint8]bool // beside that of the network
 	eyed  *node             // whom clients read from most
-	hush  bool              // clients ask for nothing
+	said  map[vsr.GroupID]spoken
+	hush  bool // clients ask for nothing
+	grows bool // clients press for partitions that come and go
 }
+
+// spoken is the last op of a group that was spoken of, and the commit point that its
+// prepare or one before it names.
+type spoken struct{ op, commit vsr.Op }
 
 // step of a dance.
 type step struct {
-	kind   vsr.MessageKind
-	birth  bool // the first op of any partition that all nodes have
-	news   bool // it tells those who may hear it of a commit point that they do not know
-	by     role // who has to say it: first, second, or anybody
-	until  bool // whoever else says it is cut off: the step lasts until it is the turn of by
-	quiet  bool // clients ask for nothing until it is over
-	unseen bool // nobody sees the connections break of who is harmed
-	hears  int  // how many of those whom it is for
-	cut    role // who is cut off
-	hit    role // who is harmed
-	harm   harm
-	wait   bool  // until it has arrived
-	echo   bool  // old answers come to who speaks
-	before int64 // µs until it begins
+	kind    vsr.MessageKind
+	birth   bool // the first op of any partition that all nodes have
+	fresh   bool // it is of an op that was not spoken of before
+	news    bool // it tells those who may hear it of a commit point that they do not know
+	by      role // who has to say it: first, second, or anybody
+	reaches bool // it is of the op of the first step, or of a later one
+	until   bool // whoever else says it is cut off: the step lasts until it is the turn of by
+	quiet   bool // clients ask for nothing until it is over
+	unseen  bool // nobody sees the connections break of who is harmed
+	hears   int  // how many of those whom it is for
+	cut     role // who is cut off
+	hit     role // who is harmed
+	harm    harm
+	wait    bool  // until it has arrived
+	echo    bool  // old answers come to who speaks
+	before  int64 // µs until it begins
 }
 
 // role in a step.
@@ -67,7 +78,8 @@ const (
 	unharmed harm = iota
 	killed
 	powerless
-	robbed // of its disk
+	blackout // powerless, and all that was not synced is gone
+	robbed   // of its disk
 	anyHarm
 )
 
@@ -76,77 +88,78 @@ const all = 99
 
 // figures are dances that are known to be dangerous.
 var figures = []struct {
-	name  string
-	steps []step
+	name     string
+	metadata bool // around that group and what makes others; else around any
+	steps    []step
 }{
-	{"three logs", []step{ // the latest of them is not the one with the latest op
+	{"three logs", false, []step{ // the latest of them is not the one with the latest op
 		{kind: vsr.MessagePrepare, cut: speaker},
 		{kind: vsr.MessageStartView, cut: speaker},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer},
 		{kind: vsr.MessageStartView, hears: all, before: 20 * millisecond},
 	}},
-	{"an answer to another question", []step{ // the body of an op that is not wanted any more
+	{"an answer to another question", false, []step{ // the body of an op that is not wanted any more
 		{kind: vsr.MessagePrepare, cut: bystander, hit: speaker, harm: killed, wait: true},
 		{kind: vsr.MessageRepairPrepare, cut: speaker},
 		{kind: vsr.MessagePrepare},
 		{kind: vsr.MessageRequestPrepares, hears: all, echo: true},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer},
 	}},
-	{"a part of a log", []step{ // one that is replaced holds less than before
+	{"a part of a log", false, []step{ // one that is replaced holds less than before
 		{kind: vsr.MessagePrepare, hears: all, cut: bystander},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: between2, hit: speaker, harm: robbed, wait: true, before: 60 * millisecond},
 		{kind: vsr.MessageRepairPrepare, hears: all, cut: speaker, hit: hearer, harm: anyHarm, wait: true},
 		{kind: vsr.MessageStartView, hears: all},
 	}},
-	{"a part of a young log", []step{ // the same in the first view, which leaves no record of its own
+	{"a part of a young log", false, []step{ // the same in the first view, which leaves no record of its own
 		{kind: vsr.MessagePrepare, birth: true, hears: 1, cut: between2},
 		{kind: vsr.MessagePrepareOk, by: theSecond, hears: all, hit: speaker, harm: robbed, wait: true, unseen: true, before: 60 * millisecond},
 		{kind: vsr.MessageRepairPrepare, by: theFirst, hears: 1, cut: speaker, hit: theSecond, harm: killed, wait: true, unseen: true},
 		{kind: vsr.MessageStartView, hears: all},
 		{kind: vsr.MessagePrepareOk, hears: all, wait: true},
 	}},
-	{"a birth", []step{ // the first primary forgets what it has begun
-		{kind: vsr.MessagePrepare, birth: true, hears: 1, hit: speaker, harm: powerless, unseen: true},
+	{"a birth", false, []step{ // the first primary forgets what it has begun
+		{kind: vsr.MessagePrepare, birth: true, hears: 1, hit: speaker, harm: blackout, unseen: true},
 		{kind: vsr.MessagePrepare, by: theFirst, hears: all, wait: true, before: 5 * millisecond},
 		{kind: vsr.MessageCommit, hears: all, wait: true},
 	}},
-	{"what a start took for committed", []step{ // it learned that of an op which a view drops
-		{kind: vsr.MessagePrepare, news: true, hears: 1, cut: hearer, hit: speaker, harm: powerless},
-		{kind: vsr.MessagePrepareOk, by: theSecond, hit: speaker, harm: killed, quiet: true},
+	{"what a start took for committed", true, []step{ // it learned that of an op which a view drops
+		{kind: vsr.MessagePrepare, fresh: true, news: true, hears: 1, cut: hearer, hit: speaker, harm: blackout},
+		{kind: vsr.MessagePrepareOk, by: theSecond, reaches: true, hit: speaker, harm: blackout, quiet: true},
 		{kind: vsr.MessageDoViewChange, hears: all, cut: letIn, quiet: true},
 		{kind: vsr.MessagePrepareOk, by: theSecond, hit: speaker, harm: anyHarm, quiet: true},
 		{kind: vsr.MessageStartView, hears: all},
 	}},
-	{"a forgotten vote", []step{ // who voted is replaced, and its vote comes late
+	{"a forgotten vote", false, []step{ // who voted is replaced, and its vote comes late
 		{kind: vsr.MessagePrepare, cut: speaker},
 		{kind: vsr.MessageDoViewChange, cut: hearer, hit: speaker, harm: robbed},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer, wait: true, before: 20 * millisecond},
 		{kind: vsr.MessageStartViewChange, hears: all, echo: true},
 	}},
-	{"a forgotten view", []step{ // who acknowledged in a view is replaced, and meets the one before
+	{"a forgotten view", false, []step{ // who acknowledged in a view is replaced, and meets the one before
 		{kind: vsr.MessagePrepare, cut: speaker},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer, hit: speaker, harm: robbed, wait: true},
 		{kind: vsr.MessagePrepareOk, hears: all, before: 20 * millisecond},
 	}},
-	{"a reader goes back", []step{ // only one has heard what is committed, and forgets it
+	{"a reader goes back", false, []step{ // only one has heard what is committed, and forgets it
 		{kind: vsr.MessageCommit, hears: 1, cut: speaker, hit: hearer, harm: anyHarm, wait: true, before: 10 * millisecond},
 		{kind: vsr.MessageStartView, hears: all},
 		{kind: vsr.MessagePrepareOk, cut: bystander, wait: true},
 	}},
-	{"an acknowledgement of another view", []step{ // who leads again is told of an op that it has lost
-		{kind: vsr.MessagePrepare, hears: 1, cut: hearer, hit: speaker, harm: powerless},
+	{"an acknowledgement of another view", false, []step{ // who leads again is told of an op that it has lost
+		{kind: vsr.MessagePrepare, fresh: true, hears: 1, cut: hearer, hit: speaker, harm: blackout},
 		{kind: vsr.MessageStartView, by: theFirst, until: true, hears: all, quiet: true},
 		{kind: vsr.MessagePrepare, by: theFirst, echo: true, cut: speaker, wait: true},
 		{kind: vsr.MessageStartView, hears: all, before: 20 * millisecond},
 		{kind: vsr.MessagePrepareOk, hears: all, wait: true},
 	}},
-	{"late acknowledgements", []step{
+	{"late acknowledgements", false, []step{
 		{kind: vsr.MessagePrepareOk, cut: hearer},
 		{kind: vsr.MessageStartView, hears: all, echo: true},
 		{kind: vsr.MessagePrepare, echo: true, cut: speaker, wait: true},
 		{kind: vsr.MessageStartView, hears: all},
 	}},
-	{"a gap", []step{ // one lags behind while views come and go
+	{"a gap", false, []step{ // one lags behind while views come and go
 		{kind: vsr.MessagePrepare, hears: 1, cut: bystander},
 		{kind: vsr.MessagePrepare, cut: speaker, before: 40 * millisecond},
 		{kind: vsr.MessageStartView, hears: all, before: 5 * millisecond},
@@ -186,7 +199,7 @@ func (s *nemesis) beginDance() {
 		if s.w.calm {
 			return
 		}
-		d := &dance{s: s, rng: s.dancing, group: s.danceFloor(), name: "of any steps", cut: map[[2]uint8]bool{}}
+		d := &dance{s: s, rng: s.dancing, group: s.danceFloor(), name: "of any steps", cut: map[[2]uint8]bool{}, said: map[vsr.GroupID]spoken{}}
 		if oneIn(d.rng, 4) {
 			for range 3 + d.rng.IntN(8) {
 				d.steps = append(d.steps, drawStep(d.rng))
@@ -194,6 +207,9 @@ func (s *nemesis) beginDance() {
 		} else {
 			f := pick(d.rng, figures...)
 			d.name, d.steps = f.name, append(d.steps, f.steps...)
+			if d.grows = f.metadata; d.grows {
+				d.group = vsr.MetadataGroup
+			}
 			if oneIn(d.rng, 4) {
 				d.steps[d.rng.IntN(len(d.steps))] = drawStep(d.rng)
 			}
@@ -208,7 +224,9 @@ func (s *nemesis) beginDance() {
 func (d *dance) gather(patience int) {
 	w := d.s.w
 	ready := len(d.leaders()) == 1
+	robs := slices.ContainsFunc(d.steps, func(s step) bool { return s.harm == robbed })
 	for _, n := range w.nodes {
+		ready = ready && (!robs || !n.rotten && !n.replaced) // else nobody may lose a disk
 		if n.engine == nil && !w.calm {
 			n.start()
 		}
@@ -273,18 +291,37 @@ func (d *dance) next() {
 // sees looks at a message on its way and says whether it is lost. All that is said at
 // one moment is one saying.
 func (d *dance) sees(m *vsr.Message) (lost bool) {
-	w, t := d.s.w, d.trap
-	if d.cut[[2]uint8{m.From, m.To}] {
+	t := d.trap
+	again := m.Kind == vsr.MessagePrepare && m.Op <= d.said[m.Group].op
+	if p := m.Prepare; m.Kind == vsr.MessagePrepare && !again {
+		d.s.w.after(0, func() { // what is said now is one saying
+			d.said[p.Group] = spoken{max(d.said[p.Group].op, p.Op), max(d.said[p.Group].commit, p.Commit)}
+		})
+	}
+	if again && t != nil && t.fresh && !t.sprung {
+		return d.cut[[2]uint8{m.From, m.To}]
+	}
+	severed := d.cut[[2]uint8{m.From, m.To}]
+	if severed && (t == nil || t.by == nobody) { // a step may wait for one who is cut off, if it names him
 		return true
 	}
-	if t == nil || m.Kind != t.kind || m.Group != d.group && !(t.birth && !t.sprung && d.newborn(m)) {
+	return d.hears(m) || severed
+}
+
+// hears holds a message against the trap and says whether it is lost there.
+func (d *dance) hears(m *vsr.Message) (lost bool) {
+	w, t := d.s.w, d.trap
+	if t == nil || m.Kind != t.kind {
+		return false
+	}
+	if awaited := t.birth && !t.sprung; awaited && !d.newborn(m) || !awaited && m.Group != d.group {
 		return false
 	}
 	if who, named := d.named(t.by); named && m.From != who {
 		d.passOver(t, m.From)
 		return false
 	}
-	if t.news && !t.sprung && !d.isNews(m) {
+	if t.reaches && m.Op < d.op || t.news && !t.sprung && !d.tellsNews(m) {
 		return false
 	}
 	if !t.sprung {
@@ -297,7 +334,7 @@ func (d *dance) sees(m *vsr.Message) (lost bool) {
 	if w.now != t.at || m.From != t.from {
 		return t.hears == 0 && m.Op == t.op && d.trap == t // what is said again
 	}
-	if t.heard < t.hears && (t.hears == all || !oneIn(d.rng, 3)) && (!t.news || d.isNews(m)) {
+	if t.heard < t.hears && (t.hears == all || t.news && d.isNews(m, m.To) || !t.news && !oneIn(d.rng, 3)) {
 		t.heard++
 		t.to = m.To
 		return false
@@ -326,14 +363,41 @@ func (d *dance) known(group vsr.GroupID) bool {
 	return true
 }
 
-// isNews: the message tells of a commit point that its receiver does not know.
-func (d *dance) isNews(m *vsr.Message) bool {
-	to := d.s.w.nodes[m.To]
+// tellsNews: what is said is news to one of those to whom it may be said.
+func (d *dance) tellsNews(m *vsr.Message) bool {
+	for to := range uint8(len(d.s.w.nodes)) {
+		if to != m.From && d.isNews(m, to) {
+			return true
+		}
+	}
+	return false
+}
+
+// isNews: the message tells of a commit point that its receiver does not know and, in the
+// metadata, beyond what other prepares tell, of a partition of which the receiver is the first primary: it writes down at
+// once that it has begun with that.
+func (d *dance) isNews(m *vsr.Message, receiver uint8) bool {
+	to := d.s.w.nodes[receiver]
 	if to.engine == nil {
 		return false
 	}
 	s, ok := to.status(m.Group)
-	return ok && m.Prepare != nil && m.Prepare.Commit > s.CommitMax
+	if !ok || m.Prepare == nil || m.Prepare.Commit <= s.CommitMax {
+		return false
+	}
+	results := d.s.w.model.results
+	if m.Group != vsr.MetadataGroup || int(m.Prepare.Commit) > len(results) {
+		return m.Group != vsr.MetadataGroup
+	}
+	known := min(max(s.CommitMax, d.said[m.Group].commit), m.Prepare.Commit)
+	for _, r := range results[known:m.Prepare.Commit] {
+		for _, c := range r.output.Changes {
+			if c.Kind == metadata.GroupCreated && uint8(c.Group%uint64(len(d.s.w.nodes))) == receiver {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // passOver cuts off somebody whose turn a step does not wait for.
@@ -408,7 +472,7 @@ func (d *dance) is(r role, t *trap) (uint8, bool) {
 func (d *dance) strike(t *trap) {
 	w := d.s.w
 	if !d.begun {
-		d.begun, d.first, d.other = true, t.from, t.to
+		d.begun, d.first, d.other, d.op = true, t.from, t.to, t.op
 	}
 	w.say("%v of n%d springs the trap", t.kind, t.from)
 	if t.cut != nobody {
@@ -466,6 +530,8 @@ func (d *dance) hurt(n *node, h harm, unseen bool) {
 		n.crash(endKill)
 	case powerless:
 		n.crash(endPower)
+	case blackout:
+		n.blackout()
 	case robbed:
 		if !w.mayLose(n) {
 			return
@@ -499,7 +565,11 @@ func (d *dance) press() {
 		}
 		if leads := d.leaders(); len(leads) > 0 && !oneIn(d.rng, 4) {
 			c.node = leads[d.rng.IntN(len(leads))]
-			c.press(d.group)
+			if d.grows {
+				c.change(pick(c.rng, workGrow, workGrow, workCreate, workRemove, workShrink))
+			} else {
+				c.press(d.group)
+			}
 			return
 		}
 		n := w.nodes[d.rng.IntN(len(w.nodes))]

@@ -279,6 +279,16 @@ func (n *node) crash(how ending) {
 	n.die(how)
 }
 
+// blackout is a loss of power that takes all that was not synced, and finds no job of the
+// disk half done.
+func (n *node) blackout() {
+	n.w.say("n%d loses power, and all that was not synced", n.id)
+	n.tap.dead, n.lossy = true, true
+	n.w.cover.PowerLosses++
+	n.disk = n.disk.PowerLoss(nil)
+	n.ended()
+}
+
 // die leaves the disk as the ending does.
 func (n *node) die(how ending) {
 	n.tap.dead = true
