@@ -20,15 +20,25 @@ type fleet []*server
 
 func newFleet(t *testing.T, size int, env ...string) fleet {
 	t.Helper()
+	return newFleetOn(t, nil, size, env...)
+}
+
+// newFleetOn is a fleet on machines of a network, if that is not nil.
+func newFleetOn(t *testing.T, n *network, size int, env ...string) fleet {
+	t.Helper()
 	env = append(env, "GALGO_CLUSTER_ENABLED=true", "GALGO_HTTP_ENABLED=false", "GALGO_QUIC_ENABLED=false", "GALGO_WEBSOCKET_ENABLED=false",
-		"GALGO_CLUSTER_AUTH_ENABLED=true", "GALGO_CLUSTER_AUTH_SHARED_SECRET=a secret of the tests, which is long enough")
+		"GALGO_ROOT_USERNAME=iggy", "GALGO_ROOT_PASSWORD=iggy", "GALGO_CLUSTER_AUTH_ENABLED=true", "GALGO_CLUSTER_AUTH_SHARED_SECRET=a secret of the tests, which is long enough")
 	var f fleet
 	for i := range size {
 		s := newServer(t)
-		_, port, _ := strings.Cut(s.address, ":")
 		_, replicaPort, _ := strings.Cut(freeAddress(t), ":")
+		if n != nil {
+			s.host, replicaPort = n.hosts[i], "9090"
+			s.address = s.host.ip + ":8090"
+		}
+		ip, port, _ := strings.Cut(s.address, ":")
 		node := fmt.Sprintf("GALGO_CLUSTER_NODES_%d_", i)
-		env = append(env, node+"NAME=n"+fmt.Sprint(i), node+"IP=127.0.0.1", fmt.Sprintf("%sREPLICA_ID=%d", node, i), node+"PORTS_TCP="+port, node+"PORTS_TCP_REPLICA="+replicaPort)
+		env = append(env, node+"NAME=n"+fmt.Sprint(i), node+"IP="+ip, fmt.Sprintf("%sREPLICA_ID=%d", node, i), node+"PORTS_TCP="+port, node+"PORTS_TCP_REPLICA="+replicaPort)
 		f = append(f, s)
 	}
 	for i, s := range f {

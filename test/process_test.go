@@ -7,10 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +25,7 @@ var binary string
 
 func TestMain(m *testing.M) {
 	drainAndExit()
+	serveAndExit()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "galgo-test-")
 		if err != nil {
@@ -46,7 +50,10 @@ type server struct {
 	dir     string
 	address string
 	env     []string
-	args    []string // of the next start, behind "server"
+	args    []string  // of the next start, behind "server"
+	host    *host     // nil: this machine
+	device  *device   // nil: the files of the machine
+	tee     io.Writer // what all processes say, if it is not nil
 	cmd     *exec.Cmd
 	output  *bytes.Buffer
 	exited  <-chan error // closed when the process is gone
@@ -85,11 +92,19 @@ func (s *server) start() {
 func (s *server) launch() {
 	s.t.Helper()
 	s.output = new(bytes.Buffer)
-	s.cmd = exec.Command(binary, append([]string{"server"}, s.args...)...)
+	s.cmd = exec.Command(s.program(), append([]string{"server"}, s.args...)...)
 	s.cmd.Env = s.environment()
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
+	if s.tee != nil {
+		both := io.MultiWriter(s.output, s.tee)
+		s.cmd.Stdout, s.cmd.Stderr = both, both
+	}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := s.cmd.Start(); err != nil {
+	start := s.cmd.Start
+	if s.host != nil {
+		start = func() error { return s.host.inside(s.cmd.Start) }
+	}
+	if err := start(); err != nil {
 		s.t.Fatal(err)
 	}
 	exited := make(chan error, 1)
@@ -97,11 +112,19 @@ func (s *server) launch() {
 	go func(cmd *exec.Cmd) { exited <- cmd.Wait(); close(exited) }(s.cmd)
 }
 
+// program is galgo, or this one, which has a device for it.
+func (s *server) program() string {
+	if s.device != nil {
+		return os.Args[0]
+	}
+	return binary
+}
+
 // await waits until the server answers.
 func (s *server) await() {
 	s.t.Helper()
 	for {
-		conn, err := net.Dial("tcp", s.address)
+		conn, err := s.connect(context.Background(), s.address)
 		if err == nil {
 			conn.Close()
 			return
@@ -114,9 +137,24 @@ func (s *server) await() {
 	}
 }
 
+// connect opens a connection as a client's machine does.
+func (s *server) connect(ctx context.Context, address string) (net.Conn, error) {
+	if s.host != nil {
+		return s.host.net.dial(ctx, address)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
+}
+
 // environment is that of a server on this directory and address.
 func (s *server) environment() []string {
-	return append(os.Environ(), append([]string{
+	own := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "GALGO_CHAOS_")
+	})
+	if s.device != nil {
+		own = append(own, s.device.environment(s.dir)...)
+	}
+	return append(own, append([]string{
 		"GALGO_SYSTEM_PATH=" + s.dir, "GALGO_TCP_ADDRESS=" + s.address, "GALGO_DISPLAY_CONFIG=false",
 		"GALGO_QUIC_ADDRESS=127.0.0.1:0", "GALGO_WEBSOCKET_ADDRESS=127.0.0.1:0",
 		"GALGO_WAL_FILE_SIZE=4 MiB", "GALGO_WAL_LIMIT=8 MiB", "GALGO_SYSTEM_LOGGING_FILE_ENABLED=false",
@@ -158,7 +196,7 @@ func (s *server) signal(sig syscall.Signal) {
 
 func (s *server) dial(opts ...client.Option) *client.Client {
 	s.t.Helper()
-	c, err := client.Dial(context.Background(), s.address, append([]client.Option{client.WithPassword("iggy", "iggy")}, opts...)...)
+	c, err := client.Dial(context.Background(), s.address, append([]client.Option{client.WithPassword("iggy", "iggy"), client.WithDialer(s.connect)}, opts...)...)
 	if err != nil {
 		s.t.Fatalf("dial %s: %v\n%s", s.address, err, s.output)
 	}

@@ -24,6 +24,11 @@ func dialRaw(address string) (*rawClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	return loginRaw(conn)
+}
+
+// loginRaw signs in on a connection.
+func loginRaw(conn net.Conn) (*rawClient, error) {
 	c := &rawClient{conn: conn, request: 1}
 	rand.Read(c.id[:])
 	body := wire.RegisterRequest{
