@@ -1,6 +1,7 @@
 # What CI runs and what a developer runs are the same targets: `make help` lists them.
 
 FUZZTIME ?= 10s
+CHAOSTIME ?= 5m
 GO ?= go
 
 # Packages with goroutines of their own, worth the race detector's price.
@@ -49,6 +50,10 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
+
+.PHONY: chaos
+chaos: ## three real nodes for CHAOSTIME (5m), while much goes wrong; CHAOSSEED says what
+	GALGO_CHAOS_DURATION=$(CHAOSTIME) GALGO_CHAOS_SEED=$(CHAOSSEED) $(GO) test ./test -count 1 -run 'TestChaos$$' -v -timeout 2h
 
 .PHONY: bench
 bench: ## all benchmarks of the packages
