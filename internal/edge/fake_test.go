@@ -318,7 +318,7 @@ func (n *fakeNode) DeleteOffset(req OffsetRequest, done func(OffsetReply)) {
 }
 
 // isMember is the fence of consumer groups.
-func (n *fakeNode) isMember(group uint64, kind galgo.ConsumerKind, key uint32, client galgo.ClientID, has func(*metadata.Member, uint32) bool) bool {
+func (n *fakeNode) isMember(group uint64, kind galgo.ConsumerKind, key uint32, client galgo.ClientID, has func(*metadata.ConsumerGroup, galgo.ClientID, uint32) bool) bool {
 	if kind != galgo.ConsumerGroup {
 		return true
 	}
@@ -328,22 +328,18 @@ func (n *fakeNode) isMember(group uint64, kind galgo.ConsumerKind, key uint32, c
 		return false
 	}
 	g, ok := view.ConsumerGroupAt(p.Stream, p.Topic, key)
-	if !ok {
-		return false
-	}
-	m, ok := g.Member(client)
-	return ok && has(m, p.ID)
+	return ok && has(g, client, p.ID)
 }
 
 func (n *fakeNode) Polled(req PollRequest, _ uint64, any bool) bool {
 	n.mu.Lock()
 	n.polled++
 	n.mu.Unlock()
-	return (n.onPolled == nil || n.onPolled(req, any)) && n.isMember(req.Group, req.Kind, req.Key, req.Member, (*metadata.Member).MayPoll)
+	return (n.onPolled == nil || n.onPolled(req, any)) && n.isMember(req.Group, req.Kind, req.Key, req.Member, (*metadata.ConsumerGroup).MayPoll)
 }
 
 func (n *fakeNode) offsets(req OffsetRequest, f func(*fakePartition) galgo.Code) OffsetReply {
-	if !n.isMember(req.Group, req.Kind, req.Key, req.Member, (*metadata.Member).Owns) {
+	if !n.isMember(req.Group, req.Kind, req.Key, req.Member, (*metadata.ConsumerGroup).Owns) {
 		return OffsetReply{Code: galgo.CodeResourceNotFound}
 	}
 	n.mu.Lock()
@@ -360,7 +356,7 @@ func (n *fakeNode) Poll(req PollRequest, done func(PollReply)) {
 		if n.onPoll != nil && n.onPoll(req, done) {
 			return
 		}
-		if !n.isMember(req.Group, req.Kind, req.Key, req.Member, (*metadata.Member).MayPoll) {
+		if !n.isMember(req.Group, req.Kind, req.Key, req.Member, (*metadata.ConsumerGroup).MayPoll) {
 			done(PollReply{Code: galgo.CodeConsumerGroupPartitionNotOwned})
 			return
 		}

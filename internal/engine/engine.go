@@ -52,6 +52,8 @@ type Engine struct {
 	retention  retention
 	patience   uint64 // µs that a partition may stay with a member that another is to have it from
 
+	handOversFrom groupKey // where the next look for what may be handed over begins; of the metadata loop
+
 	replica uint8
 	durable bool          // partition.durability: what a topic gets that does not say
 	leader  atomic.Int32  // of the metadata; -1 while none is known

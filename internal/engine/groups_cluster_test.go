@@ -46,7 +46,7 @@ func TestGroupsOverManyPrimaries(t *testing.T) {
 	owner := admin
 	for _, m := range members {
 		if cg, _ := c.nodes[0].engine.View().ConsumerGroupAt(0, 0, 0); cg != nil {
-			if member, _ := cg.Member(m.id); member.Owns(0) {
+			if cg.Owns(m.id, 0) {
 				owner = m
 			}
 		}

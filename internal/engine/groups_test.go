@@ -237,3 +237,62 @@ func TestDeliveriesOfWhatIsGone(t *testing.T) {
 		t.Errorf("deliveries of %d partitions are kept of a topic that is gone", n)
 	}
 }
+
+// What is on its way in one group does not keep that of another from being looked at,
+// however much it is: a tick looks at a bounded part, and the next one goes on.
+func TestHandOversHaveTheirTurn(t *testing.T) {
+	const groups, partitions = 12, 1000 // of which half are on their way
+	m, op := metadata.New(), uint64(0)
+	apply := func(in metadata.Input) {
+		t.Helper()
+		op++
+		in.Op, in.Timestamp = op, op
+		if out := m.Apply(in); out.Verdict.Kind != metadata.VerdictNew {
+			t.Fatalf("op %d: %v", op, out.Verdict.Kind)
+		}
+	}
+	body, err := metadata.Bootstrap{Username: "root", PasswordHash: "x", Settings: metadata.Settings{ClientsMax: 64}}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(metadata.Input{Operation: metadata.OperationBootstrap, Body: body})
+	clients := []*session{{id: galgo.ClientID{1}}, {id: galgo.ClientID{2}}}
+	for _, c := range clients {
+		apply(metadata.Input{Operation: wire.OperationRegister, Client: c.id, Body: rootPassword()})
+		c.epoch = op
+	}
+	call := func(c *session, kind wire.Operation, b wire.Body) {
+		t.Helper()
+		kind, body, err := metadata.Admit(m.View(), kind, b.Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.request++ // of a join every partition may be busy
+		apply(metadata.Input{Operation: kind, Client: c.id, Session: c.epoch, Request: c.request, Body: body})
+	}
+	call(clients[0], wire.OperationCreateStream, wire.CreateStreamRequest{Name: "s"})
+	call(clients[0], wire.OperationCreateTopic, wire.CreateTopicRequest{Stream: galgo.NamedID("s"), Name: "t", Partitions: partitions})
+	for n := range uint32(groups) {
+		call(clients[0], wire.OperationCreateConsumerGroup, wire.CreateGroupRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Name: string(rune('a' + n))})
+		for _, c := range clients {
+			call(c, wire.OperationJoinConsumerGroup, wire.GroupRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Group: galgo.NumericID(n)})
+		}
+	}
+	e := &Engine{deliveries: newDeliveries()}
+	seen := map[uint32]bool{}
+	for tick := 1; len(seen) < groups; tick++ {
+		list := e.handOvers(m.View(), op)
+		total := 0
+		for _, c := range list {
+			seen[c.Group] = true
+			total += len(c.HandOvers)
+		}
+		if total == 0 || total >= handOversLookedAt+partitions || tick > 2*groups {
+			t.Fatalf("tick %d hands over %d partitions of %d groups; %d groups had their turn", tick, total, len(list), len(seen))
+		}
+	}
+	again := e.handOvers(m.View(), op)
+	if len(again) == 0 || again[0].Group != 0 {
+		t.Errorf("the turn does not come round: %d groups", len(again))
+	}
+}

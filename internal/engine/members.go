@@ -216,15 +216,24 @@ func (e *Engine) busy(g *metadata.ConsumerGroup) (busy []uint32) {
 	return busy
 }
 
+// handOversLookedAt bounds the partitions on their way that one tick looks at, give or take
+// those of one group. The rest has its turn with the ticks that follow.
+const handOversLookedAt = 4096
+
 // handOvers lists what may be handed over: what its owner is done with, and what it was
 // given time enough for.
 func (e *Engine) handOvers(view *metadata.View, now uint64) (list []metadata.Completion) {
-	for g := range view.Revoking() {
+	from, left := e.handOversFrom, handOversLookedAt
+	e.handOversFrom = groupKey{}
+	for g := range view.Revoking(from.stream, from.topic, from.group) {
+		if left <= 0 {
+			e.handOversFrom = keyOf(g)
+			break
+		}
 		c := metadata.Completion{Stream: g.Stream, Topic: g.Topic, Group: g.ID}
 		for i := range g.Members {
-			if m := &g.Members[i]; !e.handOversOf(view, g, m, now, &c) {
-				break
-			}
+			left -= len(g.Members[i].Revoked)
+			e.handOversOf(view, g, &g.Members[i], now, &c)
 		}
 		if len(c.HandOvers) > 0 {
 			list = append(list, c)
@@ -233,12 +242,11 @@ func (e *Engine) handOvers(view *metadata.View, now uint64) (list []metadata.Com
 	return list
 }
 
-// handOversOf adds those of one member. It reports false when there is no room for more,
-// which then come later.
-func (e *Engine) handOversOf(view *metadata.View, g *metadata.ConsumerGroup, m *metadata.Member, now uint64, c *metadata.Completion) bool {
+// handOversOf adds those of one member. What there is no room for comes later.
+func (e *Engine) handOversOf(view *metadata.View, g *metadata.ConsumerGroup, m *metadata.Member, now uint64, c *metadata.Completion) {
 	for _, r := range m.Revoked {
 		if len(c.HandOvers) == metadata.HandOversMax {
-			return false
+			return
 		}
 		p, ok := view.PartitionAt(g.Stream, g.Topic, r.Partition)
 		late := now >= r.Since+e.patience
@@ -246,32 +254,27 @@ func (e *Engine) handOversOf(view *metadata.View, g *metadata.ConsumerGroup, m *
 			c.HandOvers = append(c.HandOvers, metadata.HandOver{Client: m.Client, Partition: r.Partition, Since: r.Since})
 		}
 	}
-	return true
 }
 
-// membership finds the member that polls or stores for a consumer group, and the group
-// and partition that it does so of, as of now.
-func (e *Engine) membership(partition uint64, group uint32, client galgo.ClientID) (*metadata.ConsumerGroup, *metadata.Member, *metadata.Partition) {
+// sharing finds a consumer group and the number that a partition has in its topic, as of
+// now; nil if one of them is gone.
+func (e *Engine) sharing(partition uint64, group uint32) (*metadata.ConsumerGroup, uint32) {
 	view := e.View()
 	p, ok := view.PartitionOf(partition)
 	if !ok {
-		return nil, nil, nil
+		return nil, 0
 	}
 	g, ok := view.ConsumerGroupAt(p.Stream, p.Topic, group)
 	if !ok {
-		return nil, nil, nil
+		return nil, 0
 	}
-	m, ok := g.Member(client)
-	if !ok {
-		return nil, nil, nil
-	}
-	return g, m, p
+	return g, p.ID
 }
 
 // mayPoll is CodeOK if the member of the request may poll the partition.
 func (e *Engine) mayPoll(req *edge.PollRequest) (groupKey, galgo.Code) {
-	g, m, p := e.membership(req.Group, req.Key, req.Member)
-	if m == nil || !m.MayPoll(p.ID) {
+	g, p := e.sharing(req.Group, req.Key)
+	if g == nil || !g.MayPoll(req.Member, p) {
 		return groupKey{}, galgo.CodeConsumerGroupPartitionNotOwned
 	}
 	return keyOf(g), galgo.CodeOK
@@ -323,7 +326,7 @@ func (e *Engine) allowed(req *edge.OffsetRequest) func() galgo.Code {
 	}
 	partition, group, member := req.Group, req.Key, req.Member
 	return func() galgo.Code {
-		if _, m, p := e.membership(partition, group, member); m == nil || !m.Owns(p.ID) {
+		if g, p := e.sharing(partition, group); g == nil || !g.Owns(member, p) {
 			return galgo.CodeResourceNotFound
 		}
 		return galgo.CodeOK

@@ -13,6 +13,7 @@ import (
 // copied is a group that may be changed.
 func (g *ConsumerGroup) copied() *ConsumerGroup {
 	c := *g
+	c.owners = nil
 	c.Members = slices.Clone(g.Members)
 	for i := range c.Members {
 		m := &c.Members[i]
@@ -171,28 +172,53 @@ func (g *ConsumerGroup) give(e piece, to int, now uint64, busy bool) {
 	target.Partitions = append(target.Partitions, e.partition)
 }
 
-// handOver gives a partition that was on its way to the member it was for. Each is a
-// new generation. One that is not on its way any more is passed over.
-func (g *ConsumerGroup) handOver(h HandOver) {
-	from, ok := g.Member(h.Client)
-	if !ok {
+// handOver gives partitions that were on their way to the members they were for. Each is a
+// new generation. What is not on its way any more is passed over. However many they are,
+// members are looked through once.
+func (g *ConsumerGroup) handOver(list []HandOver) {
+	away := g.away()
+	arrived := map[uint32][]uint32{} // by the id of the member
+	for _, h := range list {
+		a, ok := away[h.Partition]
+		if !ok || a.moved || a.client != h.Client || a.since != h.Since {
+			continue
+		}
+		a.moved = true
+		away[h.Partition] = a
+		arrived[a.to] = append(arrived[a.to], h.Partition)
+		g.Generation++
+	}
+	if len(arrived) == 0 {
 		return
 	}
-	at := slices.IndexFunc(from.Revoked, func(r Revocation) bool { return r.Partition == h.Partition && r.Since == h.Since })
-	if at < 0 {
-		return
+	for i := range g.Members {
+		m := &g.Members[i]
+		if len(m.Revoked) > 0 {
+			m.Revoked = slices.DeleteFunc(m.Revoked, func(r Revocation) bool { return away[r.Partition].moved })
+			m.Partitions = slices.DeleteFunc(m.Partitions, func(p uint32) bool { return away[p].moved })
+		}
+		m.Partitions = append(m.Partitions, arrived[m.ID]...)
 	}
-	to := g.member(from.Revoked[at].To)
-	from.Revoked = slices.Delete(from.Revoked, at, at+1)
-	from.Partitions = slices.DeleteFunc(from.Partitions, func(p uint32) bool { return p == h.Partition })
-	to.Partitions = append(to.Partitions, h.Partition)
-	g.Generation++
 }
 
-// member finds a member that is there by its id.
-func (g *ConsumerGroup) member(id uint32) *Member {
-	i, _ := slices.BinarySearchFunc(g.Members, id, func(m Member, id uint32) int { return int(int64(m.ID) - int64(id)) })
-	return &g.Members[i]
+// journey is a revocation as handOver sees it.
+type journey struct {
+	client galgo.ClientID // that has the partition
+	since  uint64
+	to     uint32
+	moved  bool
+}
+
+// away are the partitions on their way.
+func (g *ConsumerGroup) away() map[uint32]journey {
+	away := map[uint32]journey{}
+	for i := range g.Members {
+		m := &g.Members[i]
+		for _, r := range m.Revoked {
+			away[r.Partition] = journey{client: m.Client, since: r.Since, to: r.To}
+		}
+	}
+	return away
 }
 
 // even sees to it that shares differ by one at most once nothing is on its way any more.

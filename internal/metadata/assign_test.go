@@ -102,13 +102,15 @@ func (r *groupRun) resize(t *rapid.T) {
 func (r *groupRun) complete(which func() bool) {
 	r.now++
 	next := r.g.copied()
+	var list []HandOver
 	for _, m := range r.g.Members {
 		for _, v := range m.Revoked {
 			if which() {
-				next.handOver(HandOver{m.Client, v.Partition, v.Since})
+				list = append(list, HandOver{m.Client, v.Partition, v.Since})
 			}
 		}
 	}
+	next.handOver(list)
 	if next.Generation != r.g.Generation {
 		next.even(r.partitions, r.now)
 	}
@@ -282,8 +284,8 @@ func TestBusyPartitionsStayUntilTheyAreLetGo(t *testing.T) {
 	r.mustJoin(2, 2)
 	r.wantMembers("1:[0 1 2]-2>1 2:[] ")
 	m, _ := r.group().Member(clientID(1))
-	if a := r.group().Assignment(m); !slices.Equal(a.Partitions, []uint32{0, 1}) || m.MayPoll(2) || !m.Owns(2) {
-		t.Errorf("assignment %v, may poll %t, owns %t", a, m.MayPoll(2), m.Owns(2))
+	if g := r.group(); !slices.Equal(g.Assignment(m).Partitions, []uint32{0, 1}) || g.MayPoll(m.Client, 2) || !g.Owns(m.Client, 2) {
+		t.Errorf("assignment %v, may poll %t, owns %t", g.Assignment(m), g.MayPoll(m.Client, 2), g.Owns(m.Client, 2))
 	}
 	generation, revision := r.group().Generation, r.m.View().Revision()
 	c := Completion{HandOvers: []HandOver{{clientID(1), 2, m.Revoked[0].Since + 1}, {clientID(2), 2, m.Revoked[0].Since}, {clientID(1), 1, m.Revoked[0].Since}}}

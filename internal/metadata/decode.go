@@ -219,9 +219,9 @@ func (s *state) decodePartitions(r *reader, t *Topic) {
 }
 
 func (s *state) decodeConsumerGroups(r *reader, t *Topic) {
-	n := r.count(ConsumerGroupsMax, groupSizeMin)
+	t.ConsumerGroups = r.count(ConsumerGroupsAtOnceMax, groupSizeMin)
 	var before uint32
-	for i := range n {
+	for i := range t.ConsumerGroups {
 		g := &ConsumerGroup{Stream: t.Stream, Topic: t.ID, ID: r.u32()}
 		r.ascending("consumer group", i, g.ID, before)
 		if uint64(g.ID) >= t.NextConsumerGroup {

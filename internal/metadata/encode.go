@@ -146,8 +146,7 @@ func (s *state) appendTopic(b []byte, t *Topic) []byte {
 		return true
 	})
 	b = le.AppendUint64(b, t.NextConsumerGroup)
-	at, count := len(b), uint32(0)
-	b = le.AppendUint32(b, 0)
+	b = le.AppendUint32(b, t.ConsumerGroups)
 	s.consumerGroupsOf(t, func(g *ConsumerGroup) bool {
 		b = le.AppendUint32(b, g.ID)
 		b = appendName(b, g.Name)
@@ -156,10 +155,8 @@ func (s *state) appendTopic(b []byte, t *Topic) []byte {
 		for i := range g.Members {
 			b = appendMember(b, &g.Members[i])
 		}
-		count++
 		return true
 	})
-	le.PutUint32(b[at:], count)
 	return b
 }
 

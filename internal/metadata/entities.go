@@ -22,6 +22,8 @@ type Topic struct {
 	CreatedAt  uint64 // µs since the Unix epoch
 	// Partitions counts them: their ids are 0 .. Partitions-1.
 	Partitions uint32
+	// ConsumerGroups counts those that there are, ConsumerGroupsAtOnceMax at most.
+	ConsumerGroups uint32
 	// NextConsumerGroup is the id of the next one to be made. It only grows, up to
 	// ConsumerGroupsMax.
 	NextConsumerGroup uint64
@@ -59,6 +61,8 @@ type ConsumerGroup struct {
 	Generation uint64
 	// Members are in the order of their ids.
 	Members []Member
+
+	owners []owner // by partition; of a group in the state, for as long as it has members
 }
 
 func (g *ConsumerGroup) key() groupKey { return keyOfTopic(g.Stream, g.Topic).group(g.ID) }

@@ -20,12 +20,15 @@ func (m *Machine) createConsumerGroup(c call, req wire.CreateGroupRequest) resul
 		return rejected(galgo.CodeUnauthorized)
 	case s.groupNames.has(groupName(old.key(), req.Name)):
 		return rejected(galgo.CodeConsumerGroupNameAlreadyExists)
+	case old.ConsumerGroups >= ConsumerGroupsAtOnceMax:
+		return rejected(fullCode(wire.OperationCreateConsumerGroup))
 	case old.NextConsumerGroup >= ConsumerGroupsMax:
 		return rejected(galgo.CodeError)
 	}
 	t := *old
 	g := &ConsumerGroup{Stream: t.Stream, Topic: t.ID, ID: uint32(t.NextConsumerGroup), Name: req.Name}
 	t.NextConsumerGroup++
+	t.ConsumerGroups++
 	s.topics.set(t.key(), &t)
 	s.putConsumerGroup(g)
 	s.groupNames.set(groupName(t.key(), g.Name), g.ID)
@@ -34,18 +37,14 @@ func (m *Machine) createConsumerGroup(c call, req wire.CreateGroupRequest) resul
 
 func (m *Machine) deleteConsumerGroup(c call, req wire.GroupRequest) result {
 	s := &m.s
-	t, code := s.topic(req.Stream, req.Topic)
+	old, g, code := s.groupFor(c, req)
 	if code != galgo.CodeOK {
 		return rejected(code)
 	}
-	if !s.allows(c.user, RuleGetTopic, t.Stream, t.ID) {
-		return rejected(galgo.CodeUnauthorized)
-	}
-	g, ok := s.consumerGroup(t, req.Group)
-	if !ok {
-		return rejected(galgo.CodeConsumerGroupIDNotFound)
-	}
-	s.removeConsumerGroup(t, g)
+	t := *old
+	t.ConsumerGroups--
+	s.topics.set(t.key(), &t)
+	s.removeConsumerGroup(&t, g)
 	s.revision++
 	return result{changes: []Change{{
 		Kind: ConsumerGroupRemoved, Stream: t.Stream, Topic: t.ID, ConsumerGroup: g.ID,

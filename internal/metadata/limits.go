@@ -17,6 +17,12 @@ const (
 	// ConsumerGroupsMax is the number of consumer group ids of one topic over its
 	// life: they are never reused, and are u32 on the wire.
 	ConsumerGroupsMax = 1 << 32
+	// ConsumerGroupsAtOnceMax is the number of consumer groups that one topic has at a time:
+	// a change of its partitions deals them anew to the members of each.
+	ConsumerGroupsAtOnceMax = 1 << 14
+	// MembershipsMax is the number of consumer groups that one client is a member of at a
+	// time: the end of its session deals the partitions of each anew.
+	MembershipsMax = 1024
 	// NameMax is the longest name of a stream, topic or group in bytes.
 	NameMax = 255
 	// UsersMax is the number of user ids: 0 .. UsersMax-1.
@@ -56,7 +62,8 @@ const (
 	ClientTableMax = 256 << 20
 	// clientTableRest is what the largest table takes whose replies are all short.
 	clientTableRest = ClientsMax * (clientSizeMin + RepliesMax*(replySizeMin+resultErrorSize))
-	// growthMax is more than any one request adds to the state.
+	// growthMax is more than any one request adds to the state, but for those of which
+	// growsWith is true.
 	growthMax = 1 << 20
 	// SnapshotMax is more than the two parts of a snapshot ever take.
 	SnapshotMax = StateMax + growthMax + ClientTableMax + clientTableRest

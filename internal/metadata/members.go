@@ -29,6 +29,39 @@ type Revocation struct {
 	Since     uint64 // µs, of the prepare that decided it; with the owner its name
 }
 
+// owner is who has a partition: the index of the member, twice, and 1 if the partition is
+// on its way to another.
+type owner uint32
+
+// index works out the owners, so that a poll looks at one number however large its group.
+func (g *ConsumerGroup) index() {
+	partitions := 0
+	for i := range g.Members {
+		partitions += len(g.Members[i].Partitions)
+	}
+	g.owners = make([]owner, partitions)
+	for i := range g.Members {
+		m := &g.Members[i]
+		for _, p := range m.Partitions {
+			g.owners[p] = owner(i) << 1
+		}
+		for _, r := range m.Revoked {
+			g.owners[r.Partition] |= 1
+		}
+	}
+}
+
+// Owns reports whether a partition is that of the client: it may store offsets for it.
+func (g *ConsumerGroup) Owns(id galgo.ClientID, partition uint32) bool {
+	return int(partition) < len(g.owners) && g.Members[g.owners[partition]>>1].Client == id
+}
+
+// MayPoll reports whether the client may poll a partition: those that it owns, but for
+// those on their way to another.
+func (g *ConsumerGroup) MayPoll(id galgo.ClientID, partition uint32) bool {
+	return g.Owns(id, partition) && g.owners[partition]&1 == 0
+}
+
 // Member finds the member that a client is.
 func (g *ConsumerGroup) Member(id galgo.ClientID) (*Member, bool) {
 	for i := range g.Members {
@@ -39,20 +72,7 @@ func (g *ConsumerGroup) Member(id galgo.ClientID) (*Member, bool) {
 	return nil, false
 }
 
-// Owns reports whether the partition is the member's: it may store offsets for it.
-func (m *Member) Owns(partition uint32) bool { return slices.Contains(m.Partitions, partition) }
-
-// MayPoll reports whether the member may poll the partition: those that it owns, but
-// for those on their way to another.
-func (m *Member) MayPoll(partition uint32) bool {
-	return m.Owns(partition) && !m.isRevoked(partition)
-}
-
-func (m *Member) isRevoked(partition uint32) bool {
-	return slices.ContainsFunc(m.Revoked, func(r Revocation) bool { return r.Partition == partition })
-}
-
-// revoked is the set of what isRevoked; nil if that is nothing.
+// revoked is the set of what is on its way to others; nil if that is nothing.
 func (m *Member) revoked() map[uint32]bool {
 	if len(m.Revoked) == 0 {
 		return nil
@@ -83,11 +103,14 @@ func (m *Machine) joinConsumerGroup(c call, req join) result {
 	if code != galgo.CodeOK {
 		return rejected(code)
 	}
-	if _, ok := old.Member(c.client); ok {
+	if s.isMember(c.client, old) {
 		return result{}
 	}
 	if session, ok := s.client(c.client); !ok || session.Detached {
 		return rejected(galgo.CodeConsumerGroupMemberNotFound) // nothing would ever take it out again
+	}
+	if s.membershipsOf(c.client) >= MembershipsMax {
+		return rejected(fullCode(wire.OperationJoinConsumerGroup))
 	}
 	g := old.copied()
 	g.add(c.client)
@@ -103,7 +126,7 @@ func (m *Machine) leaveConsumerGroup(c call, req wire.GroupRequest) result {
 	if code != galgo.CodeOK {
 		return rejected(code)
 	}
-	if _, ok := g.Member(c.client); !ok {
+	if !s.isMember(c.client, g) {
 		return rejected(galgo.CodeConsumerGroupMemberNotFound)
 	}
 	s.leave(g, c.client)
@@ -158,9 +181,7 @@ func (m *Machine) onCompleteRevocations(in *Input) Output {
 		return Output{Body: wire.AppendResultOK(nil)}
 	}
 	g := old.copied()
-	for _, h := range c.HandOvers {
-		g.handOver(h)
-	}
+	g.handOver(c.HandOvers)
 	if g.Generation == old.Generation {
 		return Output{Body: wire.AppendResultOK(nil)}
 	}
@@ -174,6 +195,7 @@ func (m *Machine) onCompleteRevocations(in *Input) Output {
 // putConsumerGroup stores a group and what the indexes know of its members, but for
 // those that left.
 func (s *state) putConsumerGroup(g *ConsumerGroup) {
+	g.index()
 	s.groups.set(g.key(), g)
 	if g.revoking() {
 		s.revoking.set(g.key(), struct{}{})
@@ -185,6 +207,16 @@ func (s *state) putConsumerGroup(g *ConsumerGroup) {
 // membershipKey is the key of a client in a group: by client, then group.
 func membershipKey(id galgo.ClientID, g groupKey) string {
 	return string(binary.BigEndian.AppendUint64(id[:], uint64(g)))
+}
+
+func (s *state) isMember(id galgo.ClientID, g *ConsumerGroup) bool {
+	return s.memberships.has(membershipKey(id, g.key()))
+}
+
+// membershipsOf counts the consumer groups that a client is a member of.
+func (s *state) membershipsOf(id galgo.ClientID) (n int) {
+	s.groupsOf(id, func(*ConsumerGroup) bool { n++; return true })
+	return n
 }
 
 func (s *state) groupsOf(id galgo.ClientID, f func(*ConsumerGroup) bool) {

@@ -53,13 +53,7 @@ func (r *reader) members(t *Topic) (members []Member) {
 			}
 			owned[p] = true
 		}
-		for range r.count(uint64(t.Partitions), revocationSize) {
-			v := Revocation{Partition: r.u32(), To: r.u32(), Since: r.u64()}
-			if !m.MayPoll(v.Partition) || v.To == m.ID {
-				r.fail(ErrCorrupt, "partition %d is on its way from member %d to %d", v.Partition, m.ID, v.To)
-			}
-			m.Revoked = append(m.Revoked, v)
-		}
+		m.Revoked = r.revocations(t, &m)
 		if r.err != nil {
 			return nil
 		}
@@ -71,6 +65,27 @@ func (r *reader) members(t *Topic) (members []Member) {
 	}
 	r.targets(members)
 	return members
+}
+
+// revocations takes what of the member's partitions is on its way, each once.
+func (r *reader) revocations(t *Topic, m *Member) (list []Revocation) {
+	n := r.count(uint64(t.Partitions), revocationSize)
+	if n == 0 {
+		return nil
+	}
+	left := make(map[uint32]bool, len(m.Partitions))
+	for _, p := range m.Partitions {
+		left[p] = true
+	}
+	for range n {
+		v := Revocation{Partition: r.u32(), To: r.u32(), Since: r.u64()}
+		if !left[v.Partition] || v.To == m.ID {
+			r.fail(ErrCorrupt, "partition %d is on its way from member %d to %d", v.Partition, m.ID, v.To)
+		}
+		delete(left, v.Partition)
+		list = append(list, v)
+	}
+	return list
 }
 
 // targets checks that what is on its way is on its way to a member.
@@ -101,5 +116,11 @@ func (s *state) checkMembers(r *reader) {
 			s.memberships.set(membershipKey(id, k), k)
 		}
 		return true
+	})
+	s.clients.all(func(_ uint32, c *Client) bool {
+		if n := s.membershipsOf(c.ID); n > MembershipsMax {
+			r.fail(ErrCorrupt, "client %s is a member of %d consumer groups, at most %d", c.ID, n, MembershipsMax)
+		}
+		return r.err == nil
 	})
 }

@@ -295,7 +295,7 @@ func dumpIndexes(v *View) string {
 			fmt.Fprintf(&b, "%x in %d/%d/%d: %t %v\n", c.ID[:1], g.Stream, g.Topic, g.ID, ok, m != nil)
 		}
 	}
-	for g := range v.Revoking() {
+	for g := range v.Revoking(0, 0, 0) {
 		fmt.Fprintf(&b, "revoking %d/%d/%d\n", g.Stream, g.Topic, g.ID)
 	}
 	return b.String()

@@ -63,7 +63,8 @@ func (p *Partition) size() int { return partitionSize }
 func (g *ConsumerGroup) size() int {
 	n := groupSizeMin - 1 + len(g.Name)
 	for i := range g.Members {
-		n += len(appendMember(nil, &g.Members[i]))
+		m := &g.Members[i]
+		n += memberSizeMin + 4*len(m.Partitions) + revocationSize*len(m.Revoked)
 	}
 	return n
 }
@@ -82,7 +83,7 @@ func (c *Client) size() int {
 // within runs a request unless the state would outgrow what a checkpoint holds: it is
 // taken back then. One that makes the state smaller is always run.
 func (m *Machine) within(op wire.Operation, run func(call) result, c call) result {
-	if m.s.size() < StateMax-growthMax {
+	if m.s.size() < StateMax-growthMax && !growsWith(op) {
 		return run(c)
 	}
 	before := m.s.copied()
@@ -92,6 +93,12 @@ func (m *Machine) within(op wire.Operation, run func(call) result, c call) resul
 	}
 	m.s = before
 	return rejected(fullCode(op))
+}
+
+// growsWith reports whether what a request adds to the state grows with what is there: a
+// partition takes room in every consumer group that has members.
+func growsWith(op wire.Operation) bool {
+	return op == wire.OperationJoinConsumerGroup || op == wire.OperationCreatePartitionsWithAssignments
 }
 
 // fullCode is what a client is told when there is no room for what it asks.

@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"iter"
+	"math"
 
 	"galgo"
 	"galgo/internal/wire"
@@ -142,8 +143,7 @@ func (v *View) Joining(client galgo.ClientID, req wire.GroupRequest) (*ConsumerG
 	if code != galgo.CodeOK {
 		return nil, false
 	}
-	_, member := g.Member(client)
-	return g, !member
+	return g, !v.s.isMember(client, g)
 }
 
 // Memberships yields the consumer groups that a client is a member of, by stream,
@@ -157,10 +157,11 @@ func (v *View) Memberships(id galgo.ClientID) iter.Seq[*ConsumerGroup] {
 // IsRevoking reports whether Revoking yields any.
 func (v *View) IsRevoking() bool { return v.s.revoking.len() > 0 }
 
-// Revoking yields the consumer groups with a partition on its way to another member.
-func (v *View) Revoking() iter.Seq[*ConsumerGroup] {
+// Revoking yields the consumer groups with a partition on its way to another member, by
+// stream, topic and id, from one on.
+func (v *View) Revoking(stream, topic, group uint32) iter.Seq[*ConsumerGroup] {
 	return func(yield func(*ConsumerGroup) bool) {
-		v.s.revoking.all(func(k groupKey, _ struct{}) bool {
+		v.s.revoking.between(keyOfTopic(stream, topic).group(group), math.MaxUint64, func(k groupKey, _ struct{}) bool {
 			g, _ := v.s.groups.get(k)
 			return yield(g)
 		})
