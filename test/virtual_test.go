@@ -133,14 +133,17 @@ func (v *virtual) leave(i int) {
 }
 
 // dial connects a client that knows all nodes, to one of them first.
-func (v *virtual) dial(first int) *client.Client {
+func (v *virtual) dial(first int) *client.Client { return v.dialFrom("client", first) }
+
+// dialFrom is dial from a machine of a name.
+func (v *virtual) dialFrom(machine string, first int) *client.Client {
 	v.t.Helper()
 	address := func(i int) string { return v.nodes[i%len(v.nodes)].name + ":8090" }
 	var others []string
 	for i := range len(v.nodes) - 1 {
 		others = append(others, address(first+1+i))
 	}
-	host := v.net.Host("client")
+	host := v.net.Host(machine)
 	c, err := client.Dial(context.Background(), address(first), client.WithPassword("iggy", "iggy"), client.WithAddresses(others...),
 		client.WithRetryBudget(10*time.Minute), client.WithDialer(func(ctx context.Context, to string) (net.Conn, error) { return host.Dial(ctx, "tcp", to) }))
 	if err != nil {
@@ -361,4 +364,131 @@ func trouble(t *testing.T, seed uint64, size int) {
 		c.Close()
 	}
 	t.Logf("%d nodes, %.0f s of virtual time", size, time.Since(v.began).Seconds())
+}
+
+// A token holds on every node as soon as its creation is answered, and on none when its
+// deletion is, however far a node is behind (PF-auth-03). The same of a password.
+func TestCredentialsOnEveryNodeAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 1, 3)
+		for i := range v.nodes {
+			v.start(i)
+			defer v.end(v.nodes[i])
+		}
+		for i := range v.nodes {
+			v.serves(i)
+		}
+		ctx := context.Background()
+		admin := v.dial(0)
+		defer admin.Close()
+		host := v.net.Host("client")
+		signIn := func(node int, how client.Option) error {
+			c, err := client.Dial(ctx, v.nodes[node].name+":8090", how, client.WithRetryBudget(time.Minute),
+				client.WithDialer(func(ctx context.Context, to string) (net.Conn, error) { return host.Dial(ctx, "tcp", to) }))
+			if err == nil {
+				c.Close()
+			}
+			return err
+		}
+		everywhere := func(what string, how client.Option, holds bool) {
+			t.Helper()
+			for node := range v.nodes {
+				if err := signIn(node, how); (err == nil) != holds {
+					t.Errorf("%s at n%d: %v", what, node, err)
+				}
+			}
+		}
+		if _, err := admin.CreateUser(ctx, client.UserSpec{Name: "ann", Password: "pass 0"}); err != nil {
+			t.Fatal(err)
+		}
+		everywhere("a new user", client.WithPassword("ann", "pass 0"), true)
+		for round := range 5 {
+			token, err := admin.CreateToken(ctx, "t", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			everywhere("a new token", client.WithToken(token), true)
+			if err := admin.DeleteToken(ctx, "t"); err != nil {
+				t.Fatal(err)
+			}
+			everywhere("a deleted token", client.WithToken(token), false)
+			old, replacement := fmt.Sprint("pass ", round), fmt.Sprint("pass ", round+1)
+			if err := admin.ChangePassword(ctx, galgo.NamedID("ann"), old, replacement); err != nil {
+				t.Fatal(err)
+			}
+			everywhere("a new password", client.WithPassword("ann", replacement), true)
+			everywhere("a former password", client.WithPassword("ann", old), false)
+		}
+	})
+}
+
+// A node that dies takes along those members of a group that do not come back: within the time
+// that a member may be silent the others have their partitions, and who has come back over
+// another node keeps its own. When it is there again in another life, nobody waits.
+func TestMembersOfADeadNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 2, 3)
+		for i := range v.nodes {
+			v.start(i)
+			defer func() {
+				if v.nodes[i].ended != nil {
+					v.end(v.nodes[i])
+				}
+			}()
+		}
+		for i := range v.nodes {
+			v.serves(i)
+		}
+		ctx := context.Background()
+		admin := v.dial(0)
+		defer admin.Close()
+		stream, topic := createTopic(t, admin, 6)
+		g := galgo.NamedID("g")
+		members := func() int {
+			d, err := admin.ConsumerGroup(ctx, stream, topic, g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			owned := 0
+			for _, m := range d.Members {
+				owned += len(m.Partitions)
+			}
+			if len(d.Members) > 0 && owned != 6 {
+				t.Errorf("%d of 6 partitions have an owner", owned)
+			}
+			return len(d.Members)
+		}
+		within := func(limit time.Duration, what string, want int) {
+			t.Helper()
+			for began := time.Now(); members() != want; time.Sleep(time.Second) {
+				if time.Since(began) > limit {
+					t.Fatalf("%s: %d members after %v, want %d", what, members(), limit, want)
+				}
+			}
+		}
+		var readers group
+		for machine, node := range map[string]int{"stays": 0, "comes back": 1, "is lost": 1} {
+			c := v.dialFrom(machine, node)
+			defer c.Close()
+			readers.join(t, c, stream, topic)
+		}
+		defer readers.leave()
+		within(time.Minute, "all have joined", 3)
+		for _, n := range v.nodes {
+			v.net.Cut("is lost", n.name)
+			defer v.net.Heal("is lost", n.name)
+		}
+		v.down(1, (*memdisk.Disk).Kill)
+		time.Sleep(10 * time.Second)
+		if n := members(); n != 3 {
+			t.Errorf("%d members after 10 s, want 3", n)
+		}
+		within(time.Minute, "one is lost", 2)
+		time.Sleep(2 * time.Minute)
+		if n := members(); n != 2 {
+			t.Errorf("%d members later, want 2", n)
+		}
+		v.start(1)
+		v.serves(1)
+	})
 }

@@ -32,8 +32,8 @@ type conn struct {
 	sends    *sends
 	freed    chan struct{} // holds a token when queues got shorter
 	bound    atomic.Pointer[binding]
-	spoke    atomic.Bool  // a request has come
-	heard    atomic.Int64 // ms, when the last one came
+	spoke    atomic.Bool // a request has come
+	life     life
 	began    time.Time
 	end      context.CancelFunc
 
@@ -78,14 +78,15 @@ func newConn(s *Server, id uint32, socket transport.Conn, detacher *detacher, fa
 		id:       id,
 		socket:   socket,
 		address:  addressOf(socket),
-		in:       bufio.NewReaderSize(socket, readBufferSize),
 		freed:    make(chan struct{}, 1),
 		began:    time.Now(),
 		end:      fail,
 	}
+	c.life.began = c.began
+	c.in = bufio.NewReaderSize(c.life.reader(socket), readBufferSize)
 	c.source = sourceOf(c.address)
 	c.sends = newSends(c)
-	c.out = newOutbox(socket, s.options.WriteTimeout, fail, c.notify)
+	c.out = newOutbox(socket, s.options.WriteTimeout, fail, c.taken)
 	return c
 }
 
@@ -108,6 +109,12 @@ func (c *conn) run(ctx context.Context, cancel context.CancelFunc) {
 	c.out.close()
 	c.socket.Close()
 	writer.Wait()
+}
+
+// taken is called when the peer has taken answers.
+func (c *conn) taken() {
+	c.life.sign()
+	c.notify()
 }
 
 // notify tells the reader that queues got shorter.
@@ -146,7 +153,7 @@ func (c *conn) read(ctx context.Context) error {
 			return err
 		default:
 			c.server.events.dropped(c, err.Error())
-			c.in.Reset(c.socket)
+			c.in.Reset(c.life.reader(c.socket))
 		}
 	}
 }

@@ -151,6 +151,7 @@ func (c *conn) leaveFormerSession(ctx context.Context, r *request, actor metadat
 // openSession has the metadata group make the session and binds it. The checksum of the
 // request, which covers the password, goes nowhere.
 func (c *conn) openSession(ctx context.Context, r *request, who *identity, version *wire.ClientVersion) {
+	who.by.Home = c.server.options.Home
 	request := MetadataRequest{Operation: wire.OperationRegister, Client: r.Client, User: who.actor.User, Body: who.by.Append(nil)}
 	reply, ok := c.propose(ctx, r, request, func(late MetadataReply) { c.abandonSession(&request, &late) })
 	switch {

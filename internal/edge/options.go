@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"galgo/internal/metadata"
 	"galgo/internal/wire"
 )
 
@@ -106,6 +107,8 @@ type Options struct {
 	// HandshakeTimeout is how long a peer may take for what its transport begins with,
 	// as TLS or the upgrade to WebSocket. 0: 10 s.
 	HandshakeTimeout time.Duration
+	// Home is what the log knows of where sessions are whose connections are here.
+	Home metadata.Home
 	// HeartbeatInterval is how often it is looked whether members of consumer groups have
 	// fallen silent, which is for 1.2 times as long. 0: never.
 	HeartbeatInterval time.Duration

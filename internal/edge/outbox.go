@@ -184,6 +184,14 @@ func (b *batch) done() {
 	}
 }
 
+// busy reports whether the peer is being written to: at most for as long as the deadline of
+// the write lets it take.
+func (o *outbox) busy() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writing
+}
+
 // backlog is the number of bytes that wait to be taken by the peer.
 func (o *outbox) backlog() int {
 	o.mu.Lock()

@@ -16,10 +16,10 @@ func (c *conn) serve(ctx context.Context, r *request) error {
 		// It may have been bound elsewhere while the body came.
 		r.session = c.bound.Load()
 	}
-	now := time.Now()
-	c.heard.Store(now.UnixMilli())
-	r.deadline = now.Add(c.server.options.ReplyTimeout)
+	r.deadline = time.Now().Add(c.server.options.ReplyTimeout)
+	c.life.serving.Store(true)
 	c.dispatch(ctx, r)
+	c.life.serving.Store(false)
 	if r.charge > 0 {
 		c.server.budget.Release(r.charge)
 		r.charge = 0
@@ -54,6 +54,8 @@ func (c *conn) dispatch(ctx context.Context, r *request) {
 		c.serveLocal(ctx, r)
 	case r.Operation == wire.OperationDeleteSegments && !decodes(r.body, wire.DecodeDeleteSegmentsRequest):
 		c.answerUnframed(r)
+	case r.Operation.IsMetadata() && c.server.backend.View().IsDetached(r.session.client, r.session.epoch):
+		c.endDetached(r.session)
 	case r.Operation.IsMetadata():
 		c.serveMetadata(ctx, r)
 	default:

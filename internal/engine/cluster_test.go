@@ -30,6 +30,7 @@ type cluster struct {
 	data  map[vsr.MessageKind]int // of partitions
 	bytes int                     // of checkpoints of partitions that arrived
 	boot  uint64
+	lives [8]uint64 // of the nodes
 	cfg   config.Config
 	// restarts: a node that decides to stop is started again; stopped counts that.
 	restarts bool
@@ -82,7 +83,7 @@ func (c *cluster) startOn(i int, d disk.Disk, replace bool) error {
 		return err
 	}
 	w.engine = e
-	c.nodes[i] = w
+	c.nodes[i], c.lives[i] = w, c.boot
 	return nil
 }
 

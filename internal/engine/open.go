@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"time"
 
 	"galgo/internal/config"
 	"galgo/internal/disk"
+	"galgo/internal/edge"
 	"galgo/internal/metadata"
 	"galgo/internal/partition"
 	"galgo/internal/shard"
@@ -15,6 +17,9 @@ import (
 	"galgo/internal/vsr"
 	"galgo/internal/wire"
 )
+
+// tick is the unit of time of the loops, about.
+const tick = 10 * time.Millisecond
 
 // walSpares is how many files of the metadata log are kept to be written again.
 const walSpares = 2
@@ -120,7 +125,7 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(), SyncApart: o.SyncApart,
 		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
 		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
-		Publish:         e.publish, Changed: e.changed, Busy: e.busy, HandOvers: e.handOvers, Installed: e.installed, Leads: e.leads, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
+		Publish:         e.publish, Changed: e.changed, Busy: e.busy, HandOvers: e.handOvers, AbsenceTicks: absenceTicks(c.Heartbeat.Interval, o.Timing), Installed: e.installed, Leads: e.leads, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
 	})
 	if err == nil {
 		e.publish(e.meta.View(), e.meta.CommitMin())
@@ -128,6 +133,12 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 		e.leads(primary, known, e.meta.Readable())
 	}
 	return err
+}
+
+// absenceTicks is how long a node may not be heard of before it is taken for gone: as long as a
+// client may be silent, but no shorter than it takes to be sure.
+func absenceTicks(heartbeat time.Duration, t vsr.Timing) uint64 {
+	return uint64(max(int(edge.Silence(heartbeat)/tick), 2*t.Election()))
 }
 
 func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error {

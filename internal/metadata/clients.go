@@ -33,6 +33,8 @@ type Client struct {
 	// Detached says that its connection was lost: it is evicted before any
 	// entry that is still in use.
 	Detached bool
+	// Home is where its connection is, or was.
+	Home Home
 	// Replies are the newest, oldest first: at most RepliesMax.
 	Replies []Reply
 }
@@ -196,13 +198,20 @@ func (s *state) commitReply(id galgo.ClientID, r Reply) {
 }
 
 func (s *state) putClient(c *Client) {
+	if old, ok := s.clients.get(c.Slot); ok {
+		s.attached.delete(old.attachedKey())
+	}
 	s.clients.set(c.Slot, c)
 	s.clientIDs.set(string(c.ID[:]), c.Slot)
+	if !c.Detached {
+		s.attached.set(c.attachedKey(), c.Slot)
+	}
 }
 
 func (s *state) removeClient(c *Client) {
 	s.clients.delete(c.Slot)
 	s.clientIDs.delete(string(c.ID[:]))
+	s.attached.delete(c.attachedKey())
 	s.leaveAll(c.ID)
 }
 

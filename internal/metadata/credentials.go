@@ -26,24 +26,28 @@ const (
 //	  0     1  version  1
 //	  1     1  kind     1 password, 2 token
 //	  2     8  op       that set the password, or made the token
+//	 10     1  replica  where the connection is
+//	 11     8  life     of that replica; 0: of a node alone
 type Credential struct {
 	Kind CredentialKind
 	Op   uint64
+	Home Home // of the session that is to be
 }
 
 // PasswordOf is the credential of who knows the password that the user has.
-func PasswordOf(u *User) Credential { return Credential{CredentialPassword, u.PasswordOp} }
+func PasswordOf(u *User) Credential { return Credential{Kind: CredentialPassword, Op: u.PasswordOp} }
 
 // Append appends the body.
 func (c Credential) Append(b []byte) []byte {
-	return le.AppendUint64(append(b, internalVersion, byte(c.Kind)), c.Op)
+	b = le.AppendUint64(append(b, internalVersion, byte(c.Kind)), c.Op)
+	return c.Home.append(b)
 }
 
 // DecodeCredential reads the body of Register.
 func DecodeCredential(body []byte) (Credential, error) {
 	r := reader{part: "register body", b: body}
 	r.version(internalVersion)
-	c := Credential{Kind: CredentialKind(r.u8()), Op: r.u64()}
+	c := Credential{Kind: CredentialKind(r.u8()), Op: r.u64(), Home: r.home()}
 	if r.err == nil && c.Kind != CredentialPassword && c.Kind != CredentialToken {
 		r.fail(ErrCorrupt, "credential of kind %d", c.Kind)
 	}

@@ -31,7 +31,7 @@ const (
 	topicSizeMin  = 4 + 2 + 8 + topicOptionsSizeMin + 4 + 8 + 4
 	partitionSize = 6 * 8
 	groupSizeMin  = 4 + 2 + 8 + 4
-	clientSizeMin = 4 + 16 + 8 + 4 + 8 + 16 + 8 + 8 + 1 + 1
+	clientSizeMin = 4 + 16 + 8 + 4 + 8 + 16 + 8 + 8 + 1 + 9 + 1
 	replySizeMin  = 8 + 16 + 8 + 8 + 1 + 4 + 4
 
 	topicOptionsSizeMin = 44
@@ -284,6 +284,7 @@ func (r *reader) client() *Client {
 	c.LatestCommit = r.u64()
 	c.Born = r.u64()
 	c.Detached = r.bool()
+	c.Home = r.home()
 	if c.ID.IsZero() || c.Born < 1 || c.Born > c.Epoch || c.Epoch > c.LatestCommit {
 		r.fail(ErrCorrupt, "client %s born at %d, of epoch %d, last commit %d", c.ID, c.Born, c.Epoch, c.LatestCommit)
 	}

@@ -176,6 +176,8 @@ func (s *state) appendTopic(b []byte, t *Topic) []byte {
 //	   8    latest_commit
 //	   8    born         op of the Register that made the entry
 //	   1    detached     0 or 1
+//	   1    replica      where its connection is, or was
+//	   8    life         of that replica; 0: of a node alone
 //	   1    replies      count, at most 5; each, oldest first:
 //	   8      request    0 for a Register
 //	  16      request_sum
@@ -201,6 +203,7 @@ func (c *Client) append(b []byte) []byte {
 	b = le.AppendUint64(b, c.LatestCommit)
 	b = le.AppendUint64(b, c.Born)
 	b = appendBool(b, c.Detached)
+	b = c.Home.append(b)
 	b = append(b, uint8(len(c.Replies)))
 	for i := range c.Replies {
 		b = c.Replies[i].append(b)

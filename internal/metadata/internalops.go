@@ -21,6 +21,9 @@ const (
 	// OperationSweepTokens removes personal access tokens that have expired by its
 	// timestamp, the oldest first and TokensPerSweep at most. Its body is empty.
 	OperationSweepTokens wire.Operation = 99
+	// OperationDepart marks the sessions of a node that is gone, as OperationDetach does
+	// of one session.
+	OperationDepart wire.Operation = 100
 )
 
 // internalVersion opens the body of each operation that galgo makes itself.

@@ -41,6 +41,9 @@ const (
 	TokensDefault = 100
 	// TokensPerSweep is how many expired tokens one OperationSweepTokens removes.
 	TokensPerSweep = 256
+	// SessionsPerDeparture is how many sessions one OperationDepart detaches, and also about how
+	// many memberships it ends.
+	SessionsPerDeparture = 1024
 	// ClientsMin and ClientsMax bound the setting clients_table_max,
 	// ClientsDefault is its value when nobody sets it.
 	ClientsMin     = 2

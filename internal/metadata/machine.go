@@ -119,6 +119,8 @@ func (m *Machine) Apply(in Input) Output {
 		return m.onConfigure(&in)
 	case OperationDetach:
 		return m.onDetach(&in)
+	case OperationDepart:
+		return m.onDepart(&in)
 	case OperationSweepTokens:
 		return m.onSweepTokens(&in)
 	case wire.OperationRegister:

@@ -149,24 +149,41 @@ func (s *state) groupFor(c call, req wire.GroupRequest) (*Topic, *ConsumerGroup,
 	return t, g, galgo.CodeOK
 }
 
-// leave takes a member out of a group and deals its partitions to the others.
-func (s *state) leave(old *ConsumerGroup, id galgo.ClientID) {
+// leave takes members out of a group and deals their partitions to the others.
+func (s *state) leave(old *ConsumerGroup, gone ...galgo.ClientID) {
 	g := old.copied()
-	g.Members = slices.DeleteFunc(g.Members, func(m Member) bool { return m.Client == id })
+	left := make(map[galgo.ClientID]bool, len(gone))
+	for _, id := range gone {
+		left[id] = true
+	}
+	g.Members = slices.DeleteFunc(g.Members, func(m Member) bool { return left[m.Client] })
 	t, _ := s.topics.get(keyOfTopic(g.Stream, g.Topic))
 	g.deal(t.Partitions)
 	s.putConsumerGroup(g)
-	s.memberships.delete(membershipKey(id, g.key()))
+	for _, id := range gone {
+		s.memberships.delete(membershipKey(id, g.key()))
+	}
 }
 
-// leaveAll takes a client whose session ends out of all groups.
-func (s *state) leaveAll(id galgo.ClientID) {
-	var groups []*ConsumerGroup
-	s.groupsOf(id, func(g *ConsumerGroup) bool { groups = append(groups, g); return true })
-	for _, g := range groups {
-		s.leave(g, id)
+// leaveAll takes clients whose sessions end out of all groups. The partitions of a group
+// are dealt once, however many of its members they are.
+func (s *state) leaveAll(gone ...galgo.ClientID) {
+	var keys []groupKey
+	from := map[groupKey][]galgo.ClientID{}
+	for _, id := range gone {
+		s.groupsOf(id, func(g *ConsumerGroup) bool {
+			if from[g.key()] == nil {
+				keys = append(keys, g.key())
+			}
+			from[g.key()] = append(from[g.key()], id)
+			return true
+		})
 	}
-	if len(groups) > 0 {
+	for _, k := range keys {
+		g, _ := s.groups.get(k)
+		s.leave(g, from[k]...)
+	}
+	if len(keys) > 0 {
 		s.revision++
 	}
 }

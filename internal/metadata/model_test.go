@@ -33,12 +33,12 @@ func newPair(t *rapid.T) *pair {
 	p.apply(Input{Operation: OperationBootstrap, Body: body})
 	all := galgo.AllPermissions()
 	p.o.users = []*oUser{{name: "iggy", created: 1, born: 1, password: 1, hash: "x", active: true, rights: &all}}
-	p.enter(t, clientID(1), 0, Credential{CredentialPassword, 1})
+	p.enter(t, clientID(1), 0, Credential{Kind: CredentialPassword, Op: 1})
 	p.seed(t, wire.OperationCreateUser, NewUser{Username: "guest", PasswordHash: "x", Active: true})
 	p.seed(t, wire.OperationCreateUser, NewUser{Username: "topics", PasswordHash: "x", Active: true,
 		Permissions: &galgo.Permissions{Global: galgo.GlobalPermissions{ManageTopics: true}}})
 	for n := range uint32(2) {
-		p.enter(t, clientID(uint64(n)+2), n+1, Credential{CredentialPassword, p.o.users[n+1].password})
+		p.enter(t, clientID(uint64(n)+2), n+1, Credential{Kind: CredentialPassword, Op: p.o.users[n+1].password})
 	}
 	for i, name := range []string{"a", "b"} {
 		p.seed(t, wire.OperationCreateStream, wire.CreateStreamRequest{Name: name})
@@ -119,6 +119,24 @@ func (p *pair) detach(t *rapid.T) {
 		c.detached = true
 		p.o.gone(client)
 	}
+}
+
+func drawHome(t *rapid.T) Home {
+	return Home{rapid.Uint8Range(0, 1).Draw(t, "replica"), rapid.Uint64Range(0, 2).Draw(t, "life")}
+}
+
+// depart has a node be gone, as it was seen now or a while ago.
+func (p *pair) depart(t *rapid.T) {
+	d := Departure{drawHome(t), p.op - min(p.op, rapid.Uint64Range(0, 9).Draw(t, "ago"))}
+	p.apply(Input{Operation: OperationDepart, Body: d.Encode()})
+	var gone []galgo.ClientID
+	for _, c := range p.o.clients {
+		if !c.detached && c.home.Replica == d.Replica && c.home.Life >= min(d.Life, 1) && c.home.Life <= d.Life && c.epoch <= d.Seen {
+			c.detached = true
+			gone = append(gone, c.id)
+		}
+	}
+	p.o.gone(gone...)
 }
 
 func (p *pair) configure(t *rapid.T) {
@@ -438,6 +456,7 @@ func TestMachineAgreesWithTheOracle(t *testing.T) {
 			"login":    p.login,
 			"logout":   p.logout,
 			"detach":   p.detach,
+			"depart":   p.depart,
 			"setting":  p.configure,
 			"sweep":    p.sweep,
 			"complete": p.complete,

@@ -294,7 +294,7 @@ func (p *pair) drawCredential(t *rapid.T, user uint32) Credential {
 			}
 		}
 	}
-	return Credential{kind, rapid.SampledFrom(ops).Draw(t, "credential")}
+	return Credential{kind, rapid.SampledFrom(ops).Draw(t, "credential"), drawHome(t)}
 }
 
 func drawUsername(t *rapid.T) string {

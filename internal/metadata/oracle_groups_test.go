@@ -164,14 +164,15 @@ func (o *oracle) leaveGroup(req wire.GroupRequest, client galgo.ClientID, user u
 	return code
 }
 
-// gone takes a client out of every group.
-func (o *oracle) gone(client galgo.ClientID) {
+// gone takes clients out of every group.
+func (o *oracle) gone(clients ...galgo.ClientID) {
 	any := false
 	for _, s := range o.streams {
 		for _, t := range s.topics {
 			for _, g := range t.groups {
-				if m := g.byClient(client); m != nil {
-					g.members = without(g.members, m)
+				stay := slices.DeleteFunc(slices.Clone(g.members), func(m *oMember) bool { return slices.Contains(clients, m.client) })
+				if len(stay) < len(g.members) {
+					g.members = stay
 					g.dealAll(len(t.partitions))
 					any = true
 				}
@@ -295,6 +296,14 @@ func dumpIndexes(v *View) string {
 			fmt.Fprintf(&b, "%x in %d/%d/%d: %t %v\n", c.ID[:1], g.Stream, g.Topic, g.ID, ok, m != nil)
 		}
 	}
+	for replica := range uint8(2) {
+		for _, life := range []uint64{0, 2} {
+			v.s.attachedAt(replica, life, func(c *Client) bool {
+				fmt.Fprintf(&b, "%x attached at %v\n", c.ID[:1], c.Home)
+				return true
+			})
+		}
+	}
 	for g := range v.Revoking(0, 0, 0) {
 		fmt.Fprintf(&b, "revoking %d/%d/%d\n", g.Stream, g.Topic, g.ID)
 	}
@@ -302,7 +311,16 @@ func dumpIndexes(v *View) string {
 }
 
 func (o *oracle) dumpIndexes() string {
-	var members, revoking []string
+	var members, revoking, attached []string
+	for replica := range uint8(2) {
+		for life := range uint64(3) {
+			for _, c := range o.clients {
+				if c.home == (Home{replica, life}) && !c.detached {
+					attached = append(attached, fmt.Sprintf("%x attached at %v\n", c.id[:1], c.home))
+				}
+			}
+		}
+	}
 	for _, c := range o.clients {
 		for _, s := range o.streams {
 			for _, t := range s.topics {
@@ -327,5 +345,5 @@ func (o *oracle) dumpIndexes() string {
 		}
 	}
 	revoking = slices.Sorted(maps.Keys(seen))
-	return strings.Join(members, "") + strings.Join(revoking, "")
+	return strings.Join(slices.Concat(members, attached, revoking), "")
 }

@@ -55,6 +55,7 @@ type oClient struct {
 	epoch        uint64
 	latestCommit uint64
 	detached     bool
+	home         Home
 	told         []oTold // all of it; only the last RepliesMax may be given again
 }
 
@@ -413,7 +414,7 @@ func (o *oracle) login(id galgo.ClientID, user uint32, by Credential, now uint64
 	// The answer to the former Register goes, wherever it is.
 	c.told = slices.DeleteFunc(c.told[max(0, len(c.told)-RepliesMax):], func(t oTold) bool { return t.request == 0 })
 	c.told = append(c.told, oTold{})
-	c.epoch, c.latestCommit, c.detached = op, op, false
+	c.epoch, c.latestCommit, c.detached, c.home = op, op, false, by.Home
 	return LoginAccepted, ended
 }
 
@@ -454,8 +455,8 @@ func (o *oracle) dump() string {
 	}
 	sort.Slice(o.clients, func(i, j int) bool { return o.clients[i].slot < o.clients[j].slot })
 	for _, c := range o.clients {
-		fmt.Fprintf(&b, "client %d %x user %d epoch %d watermark %d latest %d detached %t\n",
-			c.slot, c.id[:1], c.user, c.epoch, c.watermark(), c.latestCommit, c.detached)
+		fmt.Fprintf(&b, "client %d %x user %d epoch %d watermark %d latest %d detached %t home %v\n",
+			c.slot, c.id[:1], c.user, c.epoch, c.watermark(), c.latestCommit, c.detached, c.home)
 	}
 	return b.String()
 }
@@ -478,8 +479,8 @@ func dumpView(v *View) string {
 		}
 	}
 	for c := range v.Clients() {
-		fmt.Fprintf(&b, "client %d %x user %d epoch %d watermark %d latest %d detached %t\n",
-			c.Slot, c.ID[:1], c.User, c.Epoch, c.Watermark, c.LatestCommit, c.Detached)
+		fmt.Fprintf(&b, "client %d %x user %d epoch %d watermark %d latest %d detached %t home %v\n",
+			c.Slot, c.ID[:1], c.User, c.Epoch, c.Watermark, c.LatestCommit, c.Detached, c.Home)
 	}
 	return b.String()
 }

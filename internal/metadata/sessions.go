@@ -71,7 +71,8 @@ func (m *Machine) onRegister(in *Input) Output {
 	if in.Client.IsZero() {
 		panic(fmt.Sprintf("metadata: op %d registers client id zero", in.Op))
 	}
-	login := m.s.checkRegister(in.Client, in.User, decoded(in, DecodeCredential), in.Timestamp)
+	by := decoded(in, DecodeCredential)
+	login := m.s.checkRegister(in.Client, in.User, by, in.Timestamp)
 	if login != LoginAccepted {
 		return Output{Login: login}
 	}
@@ -86,7 +87,7 @@ func (m *Machine) onRegister(in *Input) Output {
 		ended = m.s.evictDownTo(int(m.s.settings.ClientsMax) - 1)
 		c.Slot = lowestFree(m.s.clients.cow)
 	}
-	c.Epoch, c.LatestCommit = in.Op, in.Op
+	c.Epoch, c.LatestCommit, c.Home = in.Op, in.Op, by.Home
 	c.Replies = withReply(withoutRegister(c.Replies), reply)
 	m.s.putClient(&c)
 	return Output{Login: LoginAccepted, Session: in.Op, Born: c.Born, User: in.User, Ended: ended}

@@ -20,7 +20,9 @@ func goldenRig(t testing.TB) *rig {
 	r := &rig{t: t, m: New(), sessions: map[galgo.ClientID]*testSession{}}
 	r.bootstrap(4)
 	r.login(clientID(1), RootUser)
-	r.login(clientID(2), RootUser)
+	at := r.password(RootUser)
+	at.Home = Home{2, 0x99}
+	r.loginBy(clientID(2), RootUser, at)
 	r.createStream("s")
 	r.createTopic(0, "t", 2, option(galgo.OptionMessageExpiry, galgo.Uint64Value(60_000_000)))
 	r.createGroup(0, 0, "g")
@@ -99,7 +101,8 @@ func TestGoldenBodies(t *testing.T) {
 	for _, tt := range []struct{ name, want, got string }{
 		{"bootstrap", "01" + "00200000" + "00000000" + "0469676779" + "02002468", hex.EncodeToString(bootstrap)},
 		{"configure", "01" + "00200000" + "64000000", hex.EncodeToString(configure)},
-		{"register", "01" + "02" + "0700000000000000", hex.EncodeToString(Credential{CredentialToken, 7}.Append(nil))},
+		{"register", "01" + "02" + "0700000000000000" + "02" + "0900000000000000", hex.EncodeToString(Credential{CredentialToken, 7, Home{2, 9}}.Append(nil))},
+		{"depart", "01" + "02" + "0900000000000000" + "0700000000000000", hex.EncodeToString(Departure{Home{2, 9}, 7}.Encode())},
 		{"create user", "01" + "00000000" + "03616e6e" + "02002468" + "01" + "01" + "0b000000" + "0000000000010000000000",
 			hex.EncodeToString(NewUser{Username: "ann", PasswordHash: "$h", Active: true,
 				Permissions: &galgo.Permissions{Global: galgo.GlobalPermissions{ReadStreams: true}}}.Append(nil))},
@@ -358,7 +361,8 @@ func FuzzDecodeBodies(f *testing.F) {
 	f.Add(bootstrap)
 	configure, _ := Configure{Settings{ClientsMax: 2}}.Encode()
 	f.Add(configure)
-	f.Add(Credential{CredentialToken, 7}.Append(nil))
+	f.Add(Credential{CredentialToken, 7, Home{2, 9}}.Append(nil))
+	f.Add(Departure{Home{2, 9}, 7}.Encode())
 	f.Add(NewUser{Username: "ann", PasswordHash: "$h", Permissions: scoped()}.Append(nil))
 	f.Add(NewUser{Refusal: galgo.CodeUnauthorized, Username: "ann"}.Append(nil))
 	f.Add(NewPassword{Verified: 9, User: name("ann"), PasswordHash: "$h"}.Append(nil))

@@ -41,6 +41,7 @@ type state struct {
 	groupNames  cow[string, uint32] // by groupName
 	groupOwners cow[uint64, partitionKey]
 	clientIDs   cow[string, uint32] // client id to slot
+	attached    cow[string, uint32] // slots of sessions that have a connection, by attachedKey
 	memberships cow[string, groupKey]
 	revoking    cow[groupKey, struct{}] // groups with a partition on its way to another member
 }
@@ -130,6 +131,7 @@ func newState() state {
 		groupNames:  newCow[string, uint32](),
 		groupOwners: newCow[uint64, partitionKey](),
 		clientIDs:   newCow[string, uint32](),
+		attached:    newCow[string, uint32](),
 		memberships: newCow[string, groupKey](),
 		revoking:    newCow[groupKey, struct{}](),
 	}
@@ -152,6 +154,7 @@ func (s *state) copied() state {
 	c.groupNames = s.groupNames.copied()
 	c.groupOwners = s.groupOwners.copied()
 	c.clientIDs = s.clientIDs.copied()
+	c.attached = s.attached.copied()
 	c.memberships = s.memberships.copied()
 	c.revoking = s.revoking.copied()
 	return c

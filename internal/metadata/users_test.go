@@ -192,7 +192,7 @@ func TestDeletedUserLeavesNothing(t *testing.T) {
 	if _, _, err := r.as(ann, wire.OperationCreateToken, tokenBody("ci", 0, 1)); err != nil {
 		t.Fatal(err)
 	}
-	byToken := Credential{CredentialToken, r.op}
+	byToken := Credential{Kind: CredentialToken, Op: r.op}
 	_, out := r.must(wire.OperationDeleteUser, deleteUserBody(name("ann")))
 	if !slices.Equal(out.Ended, []galgo.ClientID{ann, again}) {
 		t.Errorf("ended %v, want both sessions", out.Ended)
@@ -370,9 +370,9 @@ func TestCredentialsOfYesterday(t *testing.T) {
 		t.Errorf("the new password: %v", login)
 	}
 	r.as(clientID(2), wire.OperationCreateToken, tokenBody("ci", 0, 1))
-	ci := Credential{CredentialToken, r.op}
+	ci := Credential{Kind: CredentialToken, Op: r.op}
 	r.as(clientID(2), wire.OperationCreateToken, tokenBody("tmp", 3000, 2)) // three ops
-	tmp := Credential{CredentialToken, r.op}
+	tmp := Credential{Kind: CredentialToken, Op: r.op}
 	for _, by := range []Credential{ci, tmp} {
 		if login := r.loginBy(clientID(3), 1, by).Login; login != LoginAccepted {
 			t.Errorf("token: %v", login)

@@ -13,6 +13,7 @@ import (
 	"galgo/internal/config"
 	"galgo/internal/disk"
 	"galgo/internal/engine"
+	"galgo/internal/metadata"
 	"galgo/internal/peer"
 	"galgo/internal/router"
 	"galgo/internal/superblock"
@@ -103,6 +104,14 @@ func (c *cluster) options(o *engine.Options) {
 		return
 	}
 	o.Replica, o.Replicas, o.Boot, o.Network, o.Timing = c.self, c.replicas, c.life, c.links, timing(&c.node.cfg.Cluster.Timing)
+}
+
+// home is where sessions are whose connections are here: the life has begun.
+func (c *cluster) home() metadata.Home {
+	if c == nil {
+		return metadata.Home{}
+	}
+	return metadata.Home{Replica: c.self, Life: c.life}
 }
 
 func timing(t *config.ClusterTiming) vsr.Timing {

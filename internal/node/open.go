@@ -95,7 +95,7 @@ func (n *Node) makeEdge() error {
 		FrameMax: uint32(n.cfg.MessageBus.MaxMessageSize), ByteBudget: int64(n.cfg.System.MemoryBudget),
 		InflightSends: l.RequestsPerConnection, InflightBytes: int64(l.BytesPerConnection), LoginsUnslowed: !l.LoginSlowdown,
 		HandshakeTimeout: n.cfg.MessageBus.HandshakeGrace, Diagnostics: n,
-		HeartbeatInterval: heartbeat(n.cfg.Heartbeat),
+		HeartbeatInterval: heartbeat(n.cfg.Heartbeat), Home: n.cluster.home(),
 	}, n.backend)
 	return nil
 }
@@ -125,22 +125,23 @@ func (n *Node) bootstrap(ctx context.Context) error {
 	if err := n.configure(ctx, settings); err != nil {
 		return err
 	}
-	return n.releaseMembers(ctx, view)
+	return n.departed(ctx)
 }
 
-// releaseMembers ends what sessions hold whose connections the last life of this node has
-// taken along without saying so: a member of a consumer group that cannot poll must not
-// keep its partitions from others. It is for a single node, where all of them are gone.
-func (n *Node) releaseMembers(ctx context.Context, view *metadata.View) error {
-	for c := range view.Clients() {
-		for range view.Memberships(c.ID) {
-			if err := n.propose(ctx, edge.MetadataRequest{Operation: metadata.OperationDetach, Client: c.ID, Session: c.Epoch}); err != nil {
-				return err
-			}
-			break
+// departed detaches the sessions whose connections the last life of this node has taken along
+// without saying so: a member of a consumer group that cannot poll must not keep its
+// partitions from others. It is for a single node, where all of them are gone; among several
+// who leads the metadata sees to it.
+func (n *Node) departed(ctx context.Context) error {
+	for {
+		d, any := n.engine.View().DepartureOf(0, 0)
+		if !any {
+			return nil
+		}
+		if err := n.internal(ctx, metadata.OperationDepart, d.Encode()); err != nil {
+			return err
 		}
 	}
-	return nil
 }
 
 func (n *Node) configure(ctx context.Context, settings metadata.Settings) error {

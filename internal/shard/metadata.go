@@ -88,6 +88,9 @@ type MetadataConfig struct {
 	// HandOvers lists the partitions on their way to other members that may be handed
 	// over; nil: none ever may.
 	HandOvers func(v *metadata.View, now uint64) []metadata.Completion
+	// AbsenceTicks is how long a node may not be heard of before the sessions whose
+	// connections are there are detached; 0: for ever, until it comes back in another life.
+	AbsenceTicks uint64
 	// Installed tells the node that the metadata was replaced by a later state,
 	// which came from a peer and is published: the groups have to be made to fit it.
 	Installed func()
@@ -132,6 +135,7 @@ type Metadata struct {
 	taking    taking
 	later     later
 	handing   int // hand-overs under way
+	absences  absences
 	readers   readers
 }
 
@@ -210,7 +214,7 @@ func (m *Metadata) preflight(req MetadataRequest) (MetadataRequest, MetadataRepl
 	case wire.OperationLogout, metadata.OperationDetach:
 		req.Body = nil
 		return req, MetadataReply{}, false
-	case metadata.OperationBootstrap, metadata.OperationConfigure, metadata.OperationSweepTokens, wire.OperationCompleteGroupRevocation:
+	case metadata.OperationBootstrap, metadata.OperationConfigure, metadata.OperationSweepTokens, metadata.OperationDepart, wire.OperationCompleteGroupRevocation:
 		return req, MetadataReply{}, false
 	}
 	op, body, err := metadata.Admit(view, req.Operation, req.Body)
@@ -461,7 +465,7 @@ func committedReply(p *vsr.Prepare, out metadata.Output) MetadataReply {
 	switch op {
 	case wire.OperationRegister:
 		refusal, refused = answerOfLogin(out.Login)
-	case wire.OperationLogout, metadata.OperationDetach, metadata.OperationBootstrap, metadata.OperationConfigure, metadata.OperationSweepTokens:
+	case wire.OperationLogout, metadata.OperationDetach, metadata.OperationBootstrap, metadata.OperationConfigure, metadata.OperationSweepTokens, metadata.OperationDepart:
 	default:
 		refusal, refused = answerOf(out.Verdict, op)
 	}
@@ -494,6 +498,7 @@ func (m *Metadata) Tick() {
 	if m.cfg.Replicas == 1 {
 		return
 	}
+	m.depart()
 	m.later.tick()
 	m.readers.tick()
 	m.pause.tick()

@@ -27,6 +27,7 @@ func (r *Replication) config(cluster [16]byte, group vsr.GroupID, incarnation ui
 
 // Deliver hands the metadata group a message from another replica.
 func (m *Metadata) Deliver(msg vsr.Message) {
+	m.absences.heard(msg.From, msg.Boot)
 	m.group.step(msg)
 }
 

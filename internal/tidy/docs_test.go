@@ -162,6 +162,7 @@ var documented = []struct {
 	{formats, "metadata.newTopic", layout("metadata.newTopic")},
 	{formats, "metadata.appendMember", layout("metadata.appendMember")},
 	{formats, "metadata.join", layout("metadata.join")},
+	{formats, "metadata.Departure", layout("metadata.Departure")},
 	{formats, "metadata.Completion", layout("metadata.Completion")},
 	{formats, "metadata.Truncation", layout("metadata.Truncation")},
 	{formats, "shard.sectionTable", layout("shard.sectionTable")},

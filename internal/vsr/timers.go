@@ -39,6 +39,9 @@ func (t Timing) complete() Timing {
 	return t
 }
 
+// Election is ElectionTicks, or its default.
+func (t Timing) Election() int { return t.complete().ElectionTicks }
+
 // backoffMax bounds the doublings between repetitions of a prepare.
 const backoffMax = 4
 
