@@ -135,6 +135,9 @@ func TestMembersOfTheLastLifeLoseTheirPlaces(t *testing.T) {
 			stays := (leads + 2) % 3
 			s.join(1, stays)
 			s.join(2, again[0])
+			for i, node := range again[1:] { // so that one of them is at the next primary
+				s.join(byte(3+i), node)
+			}
 			for _, node := range again {
 				s.kill(node)
 			}
