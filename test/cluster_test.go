@@ -150,6 +150,7 @@ func TestPrimaryKilledAgainAndAgain(t *testing.T) {
 			t.Errorf("node %d: view %d, log_view %d on its disk", i, view, logView)
 		}
 	}
+	f.endSound(t)
 }
 
 // verify holds every node against what was acknowledged; one that has just come back may
@@ -160,6 +161,22 @@ func (f fleet) verify(ctx context.Context, l *load, stream, topic galgo.Identifi
 		c := s.dial()
 		until(l.t, fmt.Sprintf("node %d has everything", i), func() bool { return count(l.t, c, stream, topic, 0) >= total(l) })
 		l.verify(ctx, c, stream, topic)
+	}
+}
+
+// endSound kills all nodes that run, and holds their files against each other.
+func (f fleet) endSound(t *testing.T) {
+	t.Helper()
+	args := []string{"verify", "--output", "json"}
+	for _, s := range f {
+		if s.cmd != nil {
+			s.kill()
+		}
+		args = append(args, s.dir)
+	}
+	out, status := run(t, os.Environ(), args...)
+	if status != 0 || !strings.Contains(out, `"sound":true`) {
+		t.Errorf("galgo verify: status %d\n%s", status, out)
 	}
 }
 
@@ -245,6 +262,7 @@ func TestAnyNodeTakesAnyRequest(t *testing.T) {
 			t.Errorf("node %d: %v", i, err)
 		}
 	}
+	f.endSound(t)
 }
 
 // An account signs in at any node as soon as it is made, by its new password as soon as
@@ -327,6 +345,7 @@ func TestLostDiskIsReplaced(t *testing.T) {
 	l.wg.Wait()
 	f[0].start()
 	f.verify(ctx, l, stream, topic)
+	f.endSound(t)
 }
 
 // All nodes are killed at once, and have everything when they come back.
@@ -348,6 +367,7 @@ func TestAllNodesKilledAtOnce(t *testing.T) {
 	close(l.stop)
 	l.wg.Wait()
 	f.verify(ctx, l, stream, topic)
+	f.endSound(t)
 }
 
 // The demonstration proves what it says, and nothing of it is left.

@@ -39,8 +39,9 @@ func demoCommand() *command {
 	return &command{
 		use: "demo", short: "Run a cluster on this machine and kill its primary again and again", args: exactly(0),
 		long: `Run a cluster of processes on this machine, with producers and consumers, and kill
-its primary again and again. Every message is numbered and read back. The exit status is
-0 only if nothing acknowledged was lost, repeated or out of order, on any node.`,
+its primary again and again. Every message is numbered and read back, and in the end the
+files of all nodes are verified and compared. The exit status is 0 only if nothing
+acknowledged was lost, repeated or out of order, on any node or disk.`,
 		example: "  galgo demo\n  galgo demo --duration 5m --nodes 5 --every 3s",
 		flags: func(fs *flagSet) {
 			fs.DurationVar(&d.duration, "duration", time.Minute, "how long to run")
@@ -255,6 +256,9 @@ func (d *demo) judge(ctx context.Context, stream, topic galgo.Identifier) error 
 		}
 		d.event("%s has everything, in order", n.name)
 	}
+	if err := d.verify(ctx); err != nil {
+		return err
+	}
 	acked, read, pause := d.counts()
 	v := struct {
 		Nodes        int     `json:"nodes"`
@@ -267,4 +271,22 @@ func (d *demo) judge(ctx context.Context, stream, topic galgo.Identifier) error 
 		{"Nodes", "Acknowledged", "Read", "Lost, repeated, out of order", "Primary killed", "Longest pause"},
 		{fmt.Sprint(d.nodes), fmt.Sprint(acked), fmt.Sprint(read), "0", fmt.Sprint(d.kills.Load()), pause.Round(time.Millisecond).String()},
 	})
+}
+
+// verify ends all nodes, as a crash of the machine does, and compares what is on disk.
+func (d *demo) verify(ctx context.Context) error {
+	d.fleet.end()
+	var dirs []string
+	for _, n := range d.fleet {
+		dirs = append(dirs, n.dir)
+	}
+	r, err := verifyDirectories(ctx, dirs)
+	if err != nil {
+		return err
+	}
+	if !r.Sound {
+		return fmt.Errorf("the files of the nodes are not as they must be: %s; galgo verify tells more", printable(r.Problems[0].String()))
+	}
+	d.event("all nodes are killed, and their files are sound and equal: %d messages on %s", r.Directories[0].Messages, d.fleet[0].name)
+	return nil
 }

@@ -19,6 +19,7 @@ type demoNode struct {
 	id      int
 	name    string
 	address string
+	dir     string // of the data
 	env     []string
 	log     string
 	cmd     *exec.Cmd
@@ -56,7 +57,8 @@ func newDemoFleet(dir string, size int, environ []string) (demoFleet, error) {
 		f = append(f, n)
 	}
 	for i, n := range f {
-		n.env = append(env[:len(env):len(env)], fmt.Sprint("GALGO_REPLICA_ID=", i), "GALGO_SYSTEM_PATH="+filepath.Join(dir, n.name))
+		n.dir = filepath.Join(dir, n.name)
+		n.env = append(env[:len(env):len(env)], fmt.Sprint("GALGO_REPLICA_ID=", i), "GALGO_SYSTEM_PATH="+n.dir)
 	}
 	return f, nil
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"galgo/internal/config"
+	"galgo/internal/disk"
 	"galgo/internal/node"
 )
 
@@ -171,4 +173,40 @@ func contents(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return all
+}
+
+// A directory that a server holds is not judged; one that is stopped is, and stays as it
+// is; damage is told with its place, and by the exit status.
+func TestVerify(t *testing.T) {
+	dir := fill(t, someWork...)
+	before := contents(t, dir)
+	for _, format := range []string{"table", "json"} {
+		r := run([]string{"verify", dir, "-o", format}, nil, "")
+		if r.status != 0 || !strings.Contains(r.stderr, "Nothing is wrong") || !strings.Contains(r.stdout, "alone") {
+			t.Errorf("exit %d, %s%s", r.status, r.stdout, r.stderr)
+		}
+	}
+	if got := contents(t, dir); !maps.Equal(got, before) {
+		t.Error("the directory was changed")
+	}
+	held, err := disk.OpenOS(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := run([]string{"verify", dir}, nil, ""); r.status != 1 || !strings.Contains(r.stderr, "in use by another process") {
+		t.Errorf("held: exit %d, %s", r.status, r.stderr)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	life := filepath.Join(dir, "metadata", "superblock.a")
+	if err := os.WriteFile(life, []byte("no superblock"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r := run([]string{"verify", dir, "-o", "json"}, nil, ""); r.status != 1 || !strings.Contains(r.stdout, `"sound":false`) || !strings.Contains(r.stderr, "superblock.a") {
+		t.Errorf("damaged: exit %d, %s%s", r.status, r.stdout, r.stderr)
+	}
+	if r := run([]string{"verify", filepath.Join(dir, "nothing")}, nil, ""); r.status != 1 {
+		t.Errorf("no directory: exit %d, %s", r.status, r.stderr)
+	}
 }

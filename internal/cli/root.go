@@ -22,7 +22,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage, 3 not found, 4 denied,
 			pingCommand(), meCommand(), statsCommand(), clientCommand(), clusterCommand(), optionsCommand(), snapshotCommand(),
 			streamCommand(), topicCommand(), partitionCommand(), segmentCommand(), groupCommand(), messageCommand(), offsetCommand(),
 			userCommand(), tokenCommand(), loginCommand(), logoutCommand(), sessionCommand(), contextCommand(),
-			benchCommand(), demoCommand(), simCommand(), inspectCommand(), versionCommand(),
+			benchCommand(), demoCommand(), simCommand(), inspectCommand(), verifyCommand(), versionCommand(),
 		},
 	}
 }

@@ -189,20 +189,11 @@ func (e *Engine) specs(v *metadata.View, index, shards int) []shard.GroupSpec {
 
 // spec says what the metadata knows of a group; false if it has none of that id.
 func (e *Engine) spec(v *metadata.View, group uint64) (shard.GroupSpec, bool) {
-	p, ok := v.PartitionOf(group)
-	if !ok {
-		return shard.GroupSpec{}, false
+	s, o, ok := shard.SpecOf(v, group)
+	if ok {
+		s.Sync, s.Doubtful = e.syncs(o), e.meta.Doubts(s.Incarnation)
 	}
-	t, ok := v.TopicOf(p)
-	if !ok {
-		return shard.GroupSpec{}, false
-	}
-	o := t.Options
-	return shard.GroupSpec{
-		ID: vsr.GroupID(p.Group), Incarnation: p.CreatedRevision, Stream: p.Stream, Topic: p.Topic, Partition: p.ID,
-		SegmentSize: o.SegmentSize, MessagesToSave: o.MessagesRequiredToSave, BytesToSave: o.SizeOfMessagesRequiredToSave,
-		Preallocate: o.PreallocateSegments, Sync: e.syncs(&o), PurgeGeneration: p.PurgeGeneration, Deleted: partition.Bound{Below: p.DeletedBelow, Until: p.DeletedUntil}, Doubtful: e.meta.Doubts(p.CreatedRevision),
-	}, true
+	return s, ok
 }
 
 // syncs reports whether a topic's messages are acknowledged after the sync: see
