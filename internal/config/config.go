@@ -13,6 +13,7 @@ type Config struct {
 	Fresh           bool          // remove the data directory before the start; a flag only, never a key
 	Replace         bool          // an empty data directory takes the place of one that is lost; a flag only, never a key
 	Root            Root
+	Admin           Admin
 	TCP             TCP
 	HTTP            Transport
 	QUIC            QUIC
@@ -35,6 +36,11 @@ type Config struct {
 type Root struct {
 	Username string // 3 to 50 bytes
 	Password string // 3 to 100 bytes, secret
+}
+
+// Admin is where the machines around a node ask for its health.
+type Admin struct {
+	Address string // host:port that is bound for HTTP; empty: none
 }
 
 // TCP is the binary protocol for clients.
@@ -206,6 +212,7 @@ type Cluster struct {
 	ReplicaID int    // the roster entry this process is
 	Nodes     []Node
 	Timing    ClusterTiming
+	Rebalance ClusterRebalance
 	Auth      ClusterAuth
 	TLS       ClusterTLS
 }
@@ -220,6 +227,13 @@ type ClusterTiming struct {
 	Probe                time.Duration // between questions of a restarted node
 	ProbeAttempts        int
 	Repair               time.Duration // before another source is asked
+}
+
+// ClusterRebalance brings primaries back to where they belong after failures.
+type ClusterRebalance struct {
+	Enabled        bool
+	MovesPerMinute int           // of one node
+	Settled        time.Duration // a view that has not lasted so long is not ended
 }
 
 // ClusterAuth is how nodes prove that they belong to the cluster.

@@ -72,6 +72,10 @@ func wantText(t *testing.T, err error, parts ...string) {
 
 // others has for each active key a valid value that is not its default.
 var others = map[string]string{
+	"cluster.rebalance.enabled":                 "false",
+	"cluster.rebalance.moves_per_minute":        "3",
+	"cluster.rebalance.settled":                 "30s",
+	"admin.address":                             "127.0.0.1:9600",
 	"display_config":                            "false",
 	"shutdown_timeout":                          "1m 30s",
 	"root.username":                             "admin",

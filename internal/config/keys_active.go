@@ -24,6 +24,8 @@ var generalKeys = []key{
 }
 
 var transportKeys = []key{
+	{name: "admin.address", def: "", check: optional(checkAddress), at: func(c *Config) any { return &c.Admin.Address },
+		help: "host and port that are bound for /livez and /readyz, over HTTP without TLS; empty: none. For operators: whoever reaches it may ask"},
 	{name: "tcp.enabled", def: "true", at: func(c *Config) any { return &c.TCP.Enabled },
 		help: "accept clients over TCP"},
 	{name: "tcp.address", def: "127.0.0.1:8090", check: checkAddress, at: func(c *Config) any { return &c.TCP.Address },

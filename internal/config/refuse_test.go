@@ -121,6 +121,7 @@ func TestBadValues(t *testing.T) {
 		{"packets too small", env("GALGO_QUIC_INITIAL_MTU=1199"), []string{"quic.initial_mtu", "1200 B"}},
 		{"no time for a handshake", env("GALGO_MESSAGE_BUS_HANDSHAKE_GRACE=1ms"), []string{"message_bus.handshake_grace", "100ms"}},
 		{"unmasked frames", env("GALGO_WEBSOCKET_ACCEPT_UNMASKED_FRAMES=true"), []string{"websocket.accept_unmasked_frames", "rules of WebSocket"}},
+		{"one port twice, for health", env("GALGO_ADMIN_ADDRESS=127.0.0.1:8092"), []string{"admin.address", "another port than websocket.address"}},
 		{"one port twice, not tcp", env("GALGO_WEBSOCKET_ADDRESS=127.0.0.1:3000"), []string{"websocket.address", "another port than http.address"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

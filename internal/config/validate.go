@@ -112,11 +112,11 @@ func (v *validation) listeners(c *Config) {
 	for _, t := range []struct {
 		name string
 		Transport
-	}{{"tcp.address", c.TCP.Transport}, {"http.address", c.HTTP}, {"websocket.address", c.WebSocket.Transport}} {
+	}{{"tcp.address", c.TCP.Transport}, {"http.address", c.HTTP}, {"websocket.address", c.WebSocket.Transport}, {"admin.address", Transport{c.Admin.Address != "", c.Admin.Address}}} {
 		if !t.Enabled {
 			continue
 		}
-		for _, other := range []string{"tcp.address", "http.address"} {
+		for _, other := range []string{"tcp.address", "http.address", "websocket.address"} {
 			if address, ok := taken[other]; ok && samePort(address, t.Address) {
 				v.add(t.name, t.Address, "want another port than "+other+" has, "+address)
 			}

@@ -206,7 +206,9 @@ func (c *cluster) past(o engine.Options) (phase peer.Phase, number, last uint64,
 func (c *cluster) settle(ctx context.Context, phase peer.Phase, number uint64, o engine.Options) error {
 	remind := time.NewTicker(10 * time.Second)
 	defer remind.Stop()
+	defer c.node.health.waitsFor("")
 	for {
+		c.node.health.waitsFor(fmt.Sprintf("the other nodes: %v; this one is %v", c.missing(), phase))
 		next, err := c.step(phase, o)
 		if err != nil || next == peer.Begun {
 			return err

@@ -64,9 +64,13 @@ type Node struct {
 
 	files fileShares
 
+	health   health
 	stopping atomic.Bool
 	fatal    context.CancelCauseFunc
 }
+
+// balanceInterval is how often primaries go back to where they belong.
+const balanceInterval = time.Minute
 
 // ErrFailed is the cause of a stop that the node decided itself: going on could
 // serve or lose what it must not.
@@ -84,8 +88,13 @@ func randomUint64() uint64 {
 func Run(ctx context.Context, o Options) (err error) {
 	n := &Node{cfg: o.Config, log: o.Log, version: o.Version, network: o.Network}
 	work, fatal := context.WithCancelCause(context.Background())
-	defer fatal(nil)
 	n.fatal = fatal
+	closed, err := n.openAdmin(work)
+	if err != nil {
+		return err
+	}
+	defer closed()
+	defer fatal(nil)
 	d := o.Disk
 	if d == nil {
 		opened, err := openDirectory(o.Config)
@@ -125,7 +134,9 @@ func (n *Node) start(work context.Context) (lanes, loops *errgroup.Group) {
 	for i, d := range n.engine.Drivers() {
 		run(n.loops[i], d)
 	}
+	n.health.running.Store(&turning{n.engine, n.loops})
 	loops.Go(func() error { n.clean(work, n.engine.Retain); return nil })
+	loops.Go(func() error { n.balance(work, n.engine.Balance); return nil })
 	return lanes, loops
 }
 
@@ -141,6 +152,24 @@ func (n *Node) clean(work context.Context, retain func()) {
 		select {
 		case <-ticker.C:
 			retain()
+		case <-work.Done():
+			return
+		}
+	}
+}
+
+// balance has primaries go back to where they belong, a few a minute.
+func (n *Node) balance(work context.Context, give func(settled uint64, most int)) {
+	c := n.cfg.Cluster.Rebalance
+	if !c.Enabled || n.cluster == nil {
+		return
+	}
+	ticker := time.NewTicker(balanceInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			give(uint64(c.Settled/tickInterval), c.MovesPerMinute)
 		case <-work.Done():
 			return
 		}
@@ -166,6 +195,7 @@ func (n *Node) serve(ctx, work context.Context, ready func(*Node)) error {
 	}
 	n.addr = listeners[0].Addr() // there is one: the configuration was checked
 	n.announce()
+	n.health.serves.Store(true)
 	if ready != nil {
 		ready(n)
 	}
@@ -186,6 +216,8 @@ func (n *Node) Bound() config.Bound { return n.bound }
 // fail makes the node stop for good. The first reason counts.
 func (n *Node) fail(err error) {
 	n.log.Error("the node stops: it cannot go on safely", "err", err)
+	reason := err.Error()
+	n.health.failure.CompareAndSwap(nil, &reason)
 	n.fatal(fmt.Errorf("%w: %w", ErrFailed, err))
 }
 
