@@ -70,6 +70,11 @@ type Backend interface {
 	// Offset reads a committed consumer offset.
 	Offset(group uint64, kind galgo.ConsumerKind, key uint32, done func(OffsetReply))
 
+	// Groups tells how this node stands in each of its consensus groups.
+	Groups(done func(wire.NodeGroups))
+	// StepDown has this node give up the primaryship of groups.
+	StepDown(req wire.StepDownRequest, done func(wire.StepDownReply))
+
 	// Cluster is the roster as a client with this address is told of it.
 	Cluster(client netip.Addr) wire.ClusterMetadata
 	// CommitOp is the commit point of the metadata group, for reply headers.

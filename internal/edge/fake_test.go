@@ -196,6 +196,14 @@ func (n *fakeNode) Cluster(netip.Addr) wire.ClusterMetadata {
 	}}}
 }
 
+func (n *fakeNode) Groups(done func(wire.NodeGroups)) {
+	n.post(func() { done(wire.NodeGroups{Replica: 1, Groups: []wire.GroupStatus{{View: 3}, {Group: 7}}}) })
+}
+
+func (n *fakeNode) StepDown(req wire.StepDownRequest, done func(wire.StepDownReply)) {
+	n.post(func() { done(wire.StepDownReply{Groups: []wire.SteppedDown{{Group: req.Group, Successor: 2}}}) })
+}
+
 func (n *fakeNode) Host() wire.Stats { return wire.Stats{ProcessID: 42, Hostname: "host"} }
 
 func (n *fakeNode) Metadata(req MetadataRequest, done func(MetadataReply)) {

@@ -18,6 +18,10 @@ func (c *conn) serveLocal(ctx context.Context, r *request) {
 		c.poll(ctx, r)
 	case wire.CommandGetConsumerOffset:
 		c.getOffset(ctx, r)
+	case wire.CommandGetGroups:
+		c.getGroups(ctx, r)
+	case wire.CommandStepDown:
+		c.stepDown(ctx, r)
 	case wire.CommandLegacyLogin, wire.CommandLegacyTokenLogin:
 		c.endSession(r.session)
 		c.evict(r.Client, wire.EvictionMalformedLogin)

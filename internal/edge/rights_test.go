@@ -15,6 +15,7 @@ import (
 // the entry for the stream, t. of that for the topic.
 var flagsOfRule = map[string]string{
 	"server-info":   "g.manage_servers, g.read_servers",
+	"manage-server": "g.manage_servers",
 	"read-users":    "g.manage_users, g.read_users",
 	"manage-users":  "g.manage_users",
 	"get-streams":   "g.manage_streams, g.read_streams",
@@ -112,6 +113,8 @@ func everyCommand(t *testing.T) []tried {
 		{command: wire.CommandGetStats, rule: "server-info", body: nothing},
 		{command: wire.CommandGetSnapshot, rule: "server-info", body: wire.GetSnapshotRequest{Compression: wire.SnapshotStored}},
 		{command: wire.CommandGetClusterMetadata, body: nothing},
+		{command: wire.CommandGetGroups, rule: "server-info", body: nothing},
+		{command: wire.CommandStepDown, rule: "manage-server", body: wire.StepDownRequest{Group: 7}},
 		{command: wire.CommandDescribeOptions, body: wire.DescribeOptionsRequest{Scope: galgo.ScopeTopic}},
 		{command: wire.CommandGetMe, body: nothing},
 		{command: wire.CommandGetClient, rule: "server-info", body: wire.GetClientRequest{ClientID: 1}},

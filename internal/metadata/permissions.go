@@ -26,6 +26,7 @@ const (
 	RuleManageTopic              // on a topic: update, delete, purge, partitions, segments
 	RulePoll                     // on a topic: poll, and all about consumer offsets
 	RuleSend                     // on a topic
+	RuleManageServer             // have a node give up what it leads
 )
 
 // permits reports whether p passes the rule on the stream and topic, which are
@@ -54,6 +55,8 @@ func permitsGlobally(g *galgo.GlobalPermissions, rule Rule) bool {
 	switch rule {
 	case RuleServerInfo:
 		return g.ManageServers || g.ReadServers
+	case RuleManageServer:
+		return g.ManageServers
 	case RuleReadUsers:
 		return g.ManageUsers || g.ReadUsers
 	case RuleManageUsers:

@@ -11,6 +11,7 @@ import (
 // rights is the table of wire.md §7, word for word.
 var rights = map[Rule]string{
 	RuleServerInfo:   "g.manage_servers, g.read_servers",
+	RuleManageServer: "g.manage_servers",
 	RuleReadUsers:    "g.manage_users, g.read_users",
 	RuleManageUsers:  "g.manage_users",
 	RuleGetStreams:   "g.manage_streams, g.read_streams",

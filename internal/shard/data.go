@@ -87,6 +87,7 @@ type Data struct {
 	ckpt    dataCheckpoint
 	jobs    int // segment jobs under way
 	later   later
+	told    telling
 
 	unsynced int // groups with segments written since their last sync
 
@@ -584,6 +585,7 @@ func (d *Data) add(s GroupSpec, machine *partition.Machine, c groupCheckpoint) *
 		id: s.ID, log: d.log, feed: &d.feed, exec: d.cfg.Executor, net: d.cfg.Network, note: d.cfg.Note,
 		sync: s.Sync || d.cfg.Replicas > 1, wake: func() { d.activate(g) },
 		apply:   func(p *vsr.Prepare) partition.Result { return d.apply(g, p) },
+		news:    news{note: d.cfg.Note, rate: &d.told},
 		persist: func(s vsr.State, done func()) { d.feed.append(promise{State: s}.record(g.spec.ID), true, done) },
 	}
 	g.courier = d.newCourier(g)
@@ -613,6 +615,7 @@ func (d *Data) core(g *dataGroup, log *replay, promised *promise) {
 		r.Fresh = false // it took part in the first view, which needs no record
 	}
 	g.group.recovered = log.rest
+	g.group.news.from(r.State)
 	g.group.core = vsr.New(d.cfg.config(d.cfg.Cluster, g.spec.ID, g.spec.Incarnation, d.cfg.Pipeline), log.recovered(r))
 	if r.Fresh {
 		g.group.begin(d.cfg.Replica)
@@ -623,7 +626,7 @@ func (d *Data) core(g *dataGroup, log *replay, promised *promise) {
 // firstState is where a group begins. Its first primary follows from its number, so
 // that primaries are spread over the nodes.
 func (d *Data) firstState(id vsr.GroupID) vsr.State {
-	v := vsr.View(uint64(id) % uint64(d.cfg.Replicas))
+	v := vsr.View(home(id, d.cfg.Replicas))
 	return vsr.State{View: v, LogView: v}
 }
 
@@ -654,6 +657,7 @@ func (d *Data) Tick() {
 		return
 	}
 	d.later.tick()
+	d.told.tick(d.cfg.Note)
 	for _, g := range d.sorted {
 		if g.group.tick(); g.waits() {
 			d.activate(g)

@@ -36,6 +36,7 @@ type group[R any] struct {
 	recovered []*vsr.Prepare
 	writing   int  // records that the log was given and has not acknowledged
 	unborn    bool // nothing may leave yet, see begin
+	news      news // what was told of views, repairs and transfers
 	gone      bool // nothing is handed to the core any more
 }
 
@@ -136,6 +137,7 @@ func (g *group[R]) turn() []answer[R] {
 			g.transfer(t)
 		}
 		g.core.Reuse(&r)
+		g.news.tell(g.id, g.core)
 	}
 	return g.answers
 }

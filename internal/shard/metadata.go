@@ -134,6 +134,7 @@ type Metadata struct {
 	courier   courier
 	taking    taking
 	later     later
+	told      telling
 	handing   int // hand-overs under way
 	absences  absences
 	readers   readers
@@ -500,6 +501,7 @@ func (m *Metadata) Tick() {
 	}
 	m.depart()
 	m.later.tick()
+	m.told.tick(m.cfg.Note)
 	m.readers.tick()
 	m.pause.tick()
 	m.namePromise()

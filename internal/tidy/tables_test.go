@@ -249,6 +249,7 @@ var refusing = []string{"internal/disk", "internal/metadata", "internal/node", "
 var inside = map[string]string{
 	"disk.ErrName":                 "names are made by galgo",
 	"partition.ErrStale":           "the poll is planned again",
+	"shard.ErrNoGroup":             "who asked to step down is told",
 	"superblock.ErrDegraded":       "an unreadable superblock is refused before anything is written",
 	"superblock.ErrIdentityAbsent": "the directory is formatted",
 	"superblock.ErrIdentityExists": "an owner is looked for first",

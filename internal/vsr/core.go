@@ -160,6 +160,8 @@ type Core struct {
 
 	peers    []peer
 	now      uint64 // ticks since New, from 1: 0 is never
+	entered  uint64 // tick at which the present view was entered
+	cause    Cause  // why the view before it ended
 	clocks   clocks
 	election election
 	target   *target
@@ -183,6 +185,7 @@ type peer struct {
 	suspectAt   uint64 // tick at which it last heard no primary; 0: never
 	suspectView View   // its view then
 	installed   bool   // it acknowledged in the present view
+	held        Op     // up to where it did
 	boot        uint64 // its latest life that was heard of
 }
 

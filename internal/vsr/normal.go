@@ -161,7 +161,8 @@ func (c *Core) onPrepareOk(m *Message) {
 	if m.View != c.view || !c.leads() {
 		return
 	}
-	c.peers[m.From].installed, c.election.tries = true, 0
+	p := &c.peers[m.From]
+	p.installed, p.held, c.election.tries = true, max(p.held, m.Op), 0
 	if e := c.log.entry(m.Op); e == nil || e.header.Identity != m.Identity {
 		return
 	}
@@ -187,6 +188,7 @@ func (c *Core) onCommit(m *Message) {
 		c.clocks.silent = 0
 		c.heard = true
 		c.election.suspecting, c.election.tries = false, 0
+		c.election.cause = CauseNone
 	}
 	if c.settled() && m.Op > c.log.head && c.target == nil {
 		c.aim(target{op: m.Op, identity: m.Identity, below: m.Op, belowIdentity: m.Identity})

@@ -57,6 +57,7 @@ func (c *Core) onRequestStartView(m *Message) {
 		if c.primaryOf(v) == m.From {
 			v++
 		}
+		c.because(CausePromised)
 		c.enterViewChange(v)
 	case c.doubt == DoubtAll || c.needsPersist():
 	case c.leads():
@@ -65,6 +66,7 @@ func (c *Core) onRequestStartView(m *Message) {
 		c.send(&Message{Kind: MessagePresentView, To: m.From, Echo: m.Boot})
 	}
 	if c.status == StatusNormal && m.From == c.Primary() && m.View == c.view && m.LogView == m.View && c.doubt != DoubtAll {
+		c.because(CauseRestarted)
 		c.clocks.silent = c.clocks.patience
 		c.suspect()
 	}
@@ -107,7 +109,7 @@ func (c *Core) knows(from uint8, boot uint64) bool {
 		p.boot = boot // the first that is heard: there is nothing to unsay
 	}
 	if boot > p.boot {
-		p.boot, p.installed, p.suspectAt = boot, false, 0
+		p.boot, p.installed, p.held, p.suspectAt = boot, false, 0, 0
 		for i := range c.log.entries {
 			c.log.entries[i].acks &^= 1 << from
 		}

@@ -87,7 +87,7 @@ func (c *Core) patience(ticks int) int {
 func (c *Core) restartElectionClock() {
 	c.clocks.silent = 0
 	c.clocks.patience = c.patience(c.timing.ElectionTicks)
-	c.election.suspecting = false
+	c.election.suspecting, c.election.cause = false, CauseNone
 }
 
 // Tick passes one unit of logical time.
@@ -123,8 +123,9 @@ func (c *Core) tickPrimary() {
 	c.heard = c.heard || c.hearsQuorum(max(lately, 1))
 	if c.hearsQuorum(lately) {
 		c.clocks.silent = 0
-		c.election.suspecting = false
+		c.election.suspecting, c.election.cause = false, CauseNone
 	} else if c.clocks.silent++; c.clocks.silent >= c.clocks.patience {
+		c.because(CauseNoQuorum)
 		c.election.suspecting = true
 	}
 	c.clocks.heartbeat++
@@ -235,6 +236,7 @@ func (c *Core) tickViewChange() {
 		return
 	}
 	if c.leavers() >= c.quorums.ViewChange && !c.needsPersist() {
+		c.because(CauseNotBegun)
 		c.enterViewChange(c.view + 1)
 		return
 	}

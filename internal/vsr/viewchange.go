@@ -4,6 +4,7 @@ import "math/bits"
 
 // election is what this replica knows of how its view ends or begins.
 type election struct {
+	cause      Cause
 	suspecting bool // it finds its primary dead; as primary: it hears no quorum
 	observed   View // highest view seen in use by others
 	tries      int  // views since a primary was followed
@@ -22,6 +23,7 @@ func (c *Core) suspect() {
 	if c.election.suspecting {
 		return
 	}
+	c.because(CauseSilence)
 	c.election.suspecting = true
 	c.clocks.repeat = 0
 	c.saySuspicion()
@@ -36,6 +38,7 @@ func (c *Core) saySuspicion() {
 // against it if it is the primary.
 func (c *Core) LinkDown(replica uint8) {
 	if c.status == StatusNormal && replica == c.Primary() && !c.leads() && c.doubt != DoubtAll {
+		c.because(CauseLinkDown)
 		c.clocks.silent = c.clocks.patience
 		c.suspect()
 	}
@@ -79,15 +82,16 @@ func (c *Core) enterViewChange(v View) {
 
 // setView moves to a later view and forgets what belonged to the one before.
 func (c *Core) setView(v View) {
-	c.view = v
+	c.view, c.entered = v, c.now
 	c.verified = min(c.verified, c.commitMax)
 	if c.transfer.stage == transferInstalling {
 		c.verified = c.commitOut
 	}
 	c.target = nil
+	c.cause = c.election.cause
 	c.election = election{observed: c.election.observed, tries: c.election.tries + 1}
 	for i := range c.peers {
-		c.peers[i].suspectAt, c.peers[i].installed = 0, false
+		c.peers[i].suspectAt, c.peers[i].installed, c.peers[i].held = 0, false, 0
 	}
 	for i := range c.log.entries {
 		c.log.entries[i].acks &= c.self()
@@ -140,6 +144,7 @@ func (c *Core) joins(m *Message) bool {
 		return false
 	}
 	if m.View > c.view {
+		c.because(CauseOthersLeft)
 		c.enterViewChange(m.View)
 	}
 	if m.View == c.view && c.status == StatusViewChange {

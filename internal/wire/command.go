@@ -63,6 +63,10 @@ const (
 	CommandJoinConsumerGroup      Command = 604
 	CommandLeaveConsumerGroup     Command = 605
 	CommandSyncConsumerGroup      Command = 606
+
+	// Galgo's own, which stock clients do not know.
+	CommandGetGroups Command = 9001 // of the node that is asked
+	CommandStepDown  Command = 9002 // what that node leads
 )
 
 // Plane says who orders and answers a command.
@@ -137,6 +141,8 @@ var commandTable = []commandInfo{
 	{CommandJoinConsumerGroup, "consumer_group.join", OperationJoinConsumerGroup, PlaneMetadata},
 	{CommandLeaveConsumerGroup, "consumer_group.leave", OperationLeaveConsumerGroup, PlaneMetadata},
 	{CommandSyncConsumerGroup, "consumer_group.sync", OperationNonReplicated, PlaneLocal},
+	{CommandGetGroups, "cluster.groups", OperationNonReplicated, PlaneLocal},
+	{CommandStepDown, "cluster.step_down", OperationNonReplicated, PlaneLocal},
 }
 
 func (c Command) info() (commandInfo, bool) {

@@ -57,6 +57,7 @@ type Cluster struct {
 	sent     int
 	clock    uint64
 	proposed int
+	stepped  int                     // primaries that gave their place up
 	names    map[vsr.Identity]string // of prepares, for people
 	checks   checks
 	events   []string // since the last command

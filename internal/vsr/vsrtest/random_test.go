@@ -38,7 +38,7 @@ func TestRandomSchedules(t *testing.T) {
 		n = seedsUsual
 	}
 	seen := map[vsr.MessageKind]int{}
-	ops, views, installed, rotten := 0, 0, 0, 0
+	ops, views, installed, rotten, stepped := 0, 0, 0, 0, 0
 	for i := *first; i < *first+n; i++ {
 		s := newSchedule(uint64(i))
 		if err := s.play(*steps); err != nil {
@@ -51,8 +51,12 @@ func TestRandomSchedules(t *testing.T) {
 		views += int(s.cluster.replicas[0].disk.state.View)
 		installed += s.cluster.checks.installed
 		rotten += s.rotten
+		stepped += s.cluster.stepped
 	}
-	t.Logf("%d schedules: %d ops chosen, %d views, %d checkpoints installed, %d logs damaged", n, ops, views, installed, rotten)
+	t.Logf("%d schedules: %d ops chosen, %d views, %d checkpoints installed, %d logs damaged, %d primaries gave up", n, ops, views, installed, rotten, stepped)
+	if stepped == 0 && n >= seedsUsual {
+		t.Error("no primary gave its place up: the checker does not reach that part")
+	}
 	for k := vsr.MessageSuspect; k <= vsr.MessageHeaders; k++ {
 		if k.String() != "unknown" {
 			t.Logf("%-20v %d", k, seen[k])
@@ -100,6 +104,7 @@ const (
 	actLinkDown
 	actPower
 	actIsolate
+	actStepDown
 	actions
 )
 
@@ -130,6 +135,8 @@ func newSchedule(seed uint64) *schedule {
 		s.weights[actPropose] *= 6
 	}
 	switch seed % 8 {
+	case 0, 1: // primaries give their place up
+		s.weights[actStepDown] = 6
 	case 2, 3: // logs are freed, and who comes back takes checkpoints
 		s.weights[actCheckpoint], s.weights[actReplace] = 40, 3
 		s.weights[actCrash], s.weights[actRestart] = 6, 4
@@ -241,6 +248,13 @@ func (s *schedule) step(a action) {
 		}
 	case actIsolate:
 		s.isolate()
+	case actStepDown:
+		for _, r := range c.replicas {
+			if r.core != nil && r.core.StepDown(i) == nil {
+				c.stepped++
+				c.perform(r.id)
+			}
+		}
 	case actPower:
 		for _, r := range c.replicas {
 			if r.core != nil {

@@ -31,6 +31,7 @@ import (
 //	checkpoint 0 [keep=2]     and the log is freed but for two ops
 //	cut 0>1, cut 0-1, heal    links, one way or both
 //	link-down 0 1             replica 0 sees the connection to 1 break
+//	step-down 0 to=2          replica 0 gives its place up
 //	show [0], net             replicas; what is on its way
 //
 // FILTER is any of from=0 to=1 kind=prepare op=3.
@@ -163,6 +164,11 @@ func (s *Script) fault(name string, a *arguments) error {
 		c.takeCheckpoint(i, vsr.Op(a.number("keep", 0)))
 	case "link-down":
 		r.core.LinkDown(a.replica())
+		c.perform(i)
+	case "step-down":
+		if err := r.core.StepDown(uint8(a.number("to", 0))); err != nil {
+			c.events = append(c.events, fmt.Sprintf("%d: %v", i, err))
+		}
 		c.perform(i)
 	default:
 		return fmt.Errorf("no such command")
