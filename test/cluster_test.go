@@ -314,6 +314,40 @@ func TestClusterStatus(t *testing.T) {
 	until(t, "all is well again", func() bool { _, code := status(); return code == 0 })
 }
 
+// Whoever leads gives its place up, again and again, under load, and clients see no error;
+// any node is asked to have it done.
+func TestStepDownUnderLoad(t *testing.T) {
+	f := newFleet(t, 3)
+	f.start()
+	ctx := context.Background()
+	admin := f.dial(0)
+	stream, topic := createTopic(t, admin, 2)
+	l := f.producers(t)
+	for i := range 6 {
+		l.awaitMore(50)
+		at := -1
+		until(t, "somebody leads", func() bool { at = leader(t, admin); return at >= 0 })
+		env := append(os.Environ(), "GALGO_ADDRESS="+f[(at+i)%3].address)
+		until(t, "the metadata are given up", func() bool {
+			out, status := run(t, env, "cluster", "step-down", fmt.Sprint("n", at), "--output", "json")
+			return status == 0 && strings.Contains(out, `"group":0`) || leader(t, admin) != at
+		})
+		until(t, "another leads", func() bool { now := leader(t, admin); return now >= 0 && now != at })
+	}
+	l.awaitMore(50)
+	close(l.stop)
+	l.wg.Wait()
+	f.verify(ctx, l, stream, topic)
+	out, status := run(t, append(os.Environ(), "GALGO_ADDRESS="+f[1].address), "cluster", "status", "--groups", "--output", "json", "--quiet")
+	if !strings.Contains(out, `"role":"primary"`) || !strings.Contains(out, `"log_view"`) {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	if out, status := run(t, append(os.Environ(), "GALGO_ADDRESS="+f[0].address), "cluster", "step-down", "nobody"); status != 2 {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	f.endSound(t)
+}
+
 // An empty directory is no node that has forgotten: it waits for somebody to say that
 // the disk is lost, and is filled by the others then. Its vote counts again.
 func TestLostDiskIsReplaced(t *testing.T) {

@@ -187,7 +187,7 @@ func clusterCommand() *command {
 		subs: []*command{{
 			use: "metadata", aliases: []string{"m"}, short: "Show the nodes and their roles", args: exactly(0), connects: true,
 			run: clusterMetadata,
-		}, clusterStatusCommand()},
+		}, clusterStatusCommand(), stepDownCommand()},
 	}
 }
 
