@@ -135,6 +135,26 @@ func TestPrimariesGoHome(t *testing.T) {
 	for range 4 * clusterTiming.HeartbeatTicks {
 		c.round()
 	}
+	third := func(m vsr.Message) bool { return m.From == 2 || m.To == 2 }
+	c.lost = third // neither who leads them nor who is to
+	for range 2*clusterTiming.HeartbeatTicks + 1 {
+		c.round()
+	}
+	for _, w := range c.nodes {
+		w.engine.Balance(1, 10)
+	}
+	for range 2 {
+		c.round()
+	}
+	for _, g := range groups {
+		if g%3 == 0 && c.leads(g) != 1 {
+			t.Error("primaries move although a node is not heard")
+		}
+	}
+	c.lost = func(vsr.Message) bool { return false }
+	for range 4 * clusterTiming.HeartbeatTicks {
+		c.round()
+	}
 	if balance(1<<40, 10); away() != 2 {
 		t.Error("primaries move before the view has settled")
 	}
