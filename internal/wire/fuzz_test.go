@@ -45,6 +45,7 @@ func listCodec[T any](name string, decode func([]byte) ([]T, error), appendTo fu
 var requestCodecs = []codec{
 	bodyCodec("register", DecodeRegisterRequest, prefix),
 	bodyCodec("snapshot", DecodeGetSnapshotRequest, prefix),
+	bodyCodec("step down", DecodeStepDownRequest, exact),
 	bodyCodec("describe", DecodeDescribeOptionsRequest, prefix),
 	bodyCodec("client", DecodeGetClientRequest, prefix),
 	bodyCodec("user", DecodeUserRequest, prefix),
@@ -76,6 +77,8 @@ var replyCodecs = []codec{
 	bodyCodec("register", DecodeRegisterReply, exact),
 	bodyCodec("stats", DecodeStats, exact),
 	bodyCodec("cluster", DecodeClusterMetadata, exact),
+	bodyCodec("groups", DecodeNodeGroups, exact),
+	bodyCodec("stepped down", DecodeStepDownReply, exact),
 	bodyCodec("client", DecodeClientDetails, exact),
 	bodyCodec("user", DecodeUserDetails, lenient),
 	bodyCodec("token", DecodeCreatedToken, exact),
