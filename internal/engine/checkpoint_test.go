@@ -29,7 +29,7 @@ func filesOf(d *memdisk.Disk, dir, ext string) []string {
 func TestCheckpointByOperations(t *testing.T) {
 	d := healthy()
 	c := worldConfig()
-	c.Metadata.JournalSlots, c.Metadata.CheckpointMargin = config.Default().Metadata.JournalSlots, config.Default().Metadata.CheckpointMargin
+	c.Metadata.JournalSlots, c.Metadata.CheckpointMargin = 1024, config.Default().Metadata.CheckpointMargin
 	w, err := open(t, d, c, 1, 1_000_000)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,9 @@ import (
 	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/edge"
+	"galgo/internal/metadata"
 	"galgo/internal/partition"
+	"galgo/internal/shard"
 	"galgo/internal/wire"
 )
 
@@ -125,5 +127,70 @@ func TestOperationsThatWaitShareASync(t *testing.T) {
 	}
 	if perSync := float64(clients) / float64(syncs-before); perSync < 10 {
 		t.Errorf("%d operations took %d syncs: %.1f a sync, want at least 10", clients, syncs-before, perSync)
+	}
+}
+
+// A thousand clients that ask at once wait for room in the pipeline instead of being sent
+// away to come again. What waits is bounded all the same, and all that was taken is
+// answered.
+func TestMetadataRequestsThatWaitAreBounded(t *testing.T) {
+	w, err := open(t, healthy(), worldConfig(), 1, 1_000_000)
+	if err != nil || !w.bootstrap() {
+		t.Fatal(err, w.failed)
+	}
+	const asked, room = 5000, 4096
+	answered, refused := 0, 0
+	w.loops[0].Post(func() {
+		for range asked {
+			w.engine.meta.Submit(shard.MetadataRequest{Operation: metadata.OperationSweepTokens}, func(r shard.MetadataReply) {
+				switch {
+				case r.Outcome == shard.OutcomeReply:
+					answered++
+				case r.Code == galgo.CodeTransientNotAccepted:
+					refused++
+				default:
+					t.Errorf("answered %+v", r)
+				}
+			})
+		}
+		if refused != asked-room || answered > 0 {
+			t.Errorf("of %d at once %d are refused, %d answered; want %d and 0", asked, refused, answered, asked-room)
+		}
+	})
+	for answered+refused < asked && w.failed == nil {
+		if !w.step() {
+			t.Fatalf("stuck after %d answers", answered)
+		}
+	}
+	if answered != room {
+		t.Errorf("%d are answered, want %d", answered, room)
+	}
+}
+
+// What has been put into the log is not counted as waiting any more: of bodies that come
+// one after the other any number of bytes is taken.
+func TestMetadataRequestsThatLeaveMakeRoom(t *testing.T) {
+	w, err := open(t, healthy(), worldConfig(), 1, 1_000_000)
+	if err != nil || !w.bootstrap() {
+		t.Fatal(err, w.failed)
+	}
+	body := make([]byte, 4<<20)
+	for n := range 6 {
+		answered := 0
+		w.loops[0].Post(func() {
+			for range 2 {
+				w.engine.meta.Submit(shard.MetadataRequest{Operation: metadata.OperationSweepTokens, Body: body}, func(r shard.MetadataReply) {
+					if r.Outcome != shard.OutcomeReply {
+						t.Errorf("after %d times: %+v", n, r)
+					}
+					answered++
+				})
+			}
+		})
+		for answered < 2 && w.failed == nil {
+			if !w.step() {
+				t.Fatalf("stuck after %d answers", answered)
+			}
+		}
 	}
 }

@@ -242,6 +242,10 @@ func (d *Data) crowded(g *dataGroup) bool {
 // failing: segments or checkpoints cannot be written now, and nobody knows until when.
 func (d *Data) failing() bool { return len(d.paused) > 0 || d.ckpt.failures > 0 }
 
+// queueFactor bounds the calls of a group that wait for room in its pipeline, as a
+// multiple of its depth.
+const queueFactor = 2
+
 // enqueue puts a call behind those that wait; a full queue refuses it.
 func (d *Data) enqueue(g *dataGroup, call dataCall) {
 	if len(g.queue) >= queueFactor*d.cfg.Pipeline {

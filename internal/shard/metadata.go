@@ -62,7 +62,7 @@ type MetadataConfig struct {
 	Executor Executor
 	Cluster  [16]byte
 	Replication
-	Pipeline int // ops that wait for their quorum; twice as many may wait for those
+	Pipeline int // ops that wait for their quorum
 
 	WALFileSize int64
 	WALSpare    int
@@ -106,9 +106,13 @@ type MetadataConfig struct {
 	Note func(msg string, args ...any)
 }
 
-// queueFactor bounds the requests that wait for room in the pipeline, as a
-// multiple of its depth.
-const queueFactor = 2
+// Bounds of the requests that wait for room in the pipeline. A client has one at a
+// time, so a thousand clients that all ask at once wait here; each that is sent away
+// comes again after a pause, which costs everybody more than its place would.
+const (
+	metadataQueueMax   = 4096
+	metadataQueueBytes = 16 << 20 // of bodies
+)
 
 // Metadata drives the metadata group.
 type Metadata struct {
@@ -118,6 +122,7 @@ type Metadata struct {
 	feed    feeder
 	group   group[metadata.Output]
 	queue   []metadataCall
+	queued  int // bytes of bodies in the queue
 	// busy holds the clients with a request in the pipeline or the queue: each
 	// may have one, so that numbers commit in order.
 	busy map[galgo.ClientID]struct{}
@@ -181,12 +186,19 @@ func (m *Metadata) Submit(req MetadataRequest, done func(MetadataReply)) {
 		done(MetadataReply{Outcome: OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotCommitted})
 		return
 	}
-	if len(m.queue) >= queueFactor*m.cfg.Pipeline || m.feed.full() {
+	if m.crowded(len(req.Body)) || m.feed.full() {
 		done(MetadataReply{Outcome: OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotAccepted})
 		return
 	}
 	m.busy[req.Client] = struct{}{}
 	m.queue = append(m.queue, metadataCall{req, done})
+	m.queued += len(req.Body)
+}
+
+// crowded: as many requests wait as may, or their bodies and one of size bytes more are
+// too much. One alone always fits.
+func (m *Metadata) crowded(size int) bool {
+	return len(m.queue) >= metadataQueueMax || len(m.queue) > 0 && m.queued+size > metadataQueueBytes
 }
 
 // refusal is the answer that the present state gives, unless the client may know a
@@ -302,6 +314,7 @@ func (m *Metadata) propose() {
 		call := m.queue[0]
 		m.queue[0] = metadataCall{}
 		m.queue = m.queue[1:]
+		m.queued -= len(call.req.Body)
 		// A second look: what was true when the request came in may have been
 		// changed by one that was before it in the queue.
 		if reply, final := m.recheck(call.req); final {

@@ -252,6 +252,23 @@ func TestFullQueueRefuses(t *testing.T) {
 	}
 }
 
+// Requests on metadata that wait for room in the pipeline are bounded in bytes as well: a
+// body more than there is room for is refused, and alone it is not.
+func TestMetadataQueueIsBoundedInBytes(t *testing.T) {
+	m := &Metadata{}
+	if m.crowded(metadataQueueBytes + 1) {
+		t.Error("a large request is refused although none waits")
+	}
+	m.queue, m.queued = make([]metadataCall, 1), metadataQueueBytes-10
+	if m.crowded(10) || !m.crowded(11) {
+		t.Errorf("10 bytes of room: 10 are refused (%v), or 11 are not (%v)", m.crowded(10), m.crowded(11))
+	}
+	m.queue, m.queued = make([]metadataCall, metadataQueueMax), 0
+	if !m.crowded(0) {
+		t.Errorf("%d wait, and another is taken", metadataQueueMax)
+	}
+}
+
 // Every flipped bit of a message that travels is found before anything is changed.
 func TestRotInATransferIsFound(t *testing.T) {
 	o, b := sourceOfOne(t)
