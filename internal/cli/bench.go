@@ -35,6 +35,7 @@ second and how long a batch took. MB are 10^6 bytes of payload.`,
 			benchSubcommand("producer", "Send batches", benchProduce),
 			benchSubcommand("consumer", "Poll batches that a producer left with --keep", benchConsume),
 			benchSubcommand("both", "Send and poll at the same time", benchBoth),
+			benchSubcommand("offsets", "Store offsets of consumers", benchOffsets),
 			benchMetadataCommand(),
 		},
 	}
@@ -211,11 +212,11 @@ func (b *bench) partitionsOf(number int) []uint32 {
 func benchMetadataCommand() *command {
 	f := benchFlags{}
 	return &command{
-		use: "metadata", short: "Make operations on metadata: create streams", args: exactly(0), connects: true,
+		use: "metadata", short: "Make operations on metadata: create streams and delete them", args: exactly(0), connects: true,
 		flags: func(fs *flagSet) {
 			fs.IntVarP(&f.clients, "clients", "c", 64, "connections, each with one operation at a time")
 			fs.Uint64VarP(&f.count, "count", "n", 1000, "operations in total")
-			fs.StringVar(&f.stream, "stream", "bench", "start of the names of the streams, which are deleted in the end")
+			fs.StringVar(&f.stream, "stream", "bench", "start of the names of the streams: no more exist at a time than there are clients")
 		},
 		run: func(ctx context.Context, e *env, _ []string) error {
 			if f.clients < 1 || f.clients > benchClientsMax || f.count < 1 {
@@ -226,26 +227,29 @@ func benchMetadataCommand() *command {
 	}
 }
 
+// benchMetadata has each client create a stream, delete it, and so on.
 func benchMetadata(ctx context.Context, e *env, f *benchFlags) error {
 	b := &bench{e: e, f: f, progress: startProgress(e)}
-	name := func(i uint64) string { return fmt.Sprintf("%s-%d", f.stream, i) }
-	create := func(ctx context.Context, c *client.Client, i uint64) error {
-		_, err := c.CreateStream(ctx, name(i))
-		return err
-	}
-	remove := func(ctx context.Context, c *client.Client, i uint64) error {
-		err := c.DeleteStream(ctx, galgo.NamedID(name(i)))
-		if code, _ := galgo.CodeOf(err); code == galgo.CodeStreamIDNotFound {
-			return nil // its creation failed
+	quota := newQuota(f.count)
+	s, err := b.each(ctx, f.clients, 1, func(ctx context.Context, c *client.Client, number int, w *worker) error {
+		name := fmt.Sprintf("%s-%d", f.stream, number)
+		for quota.take(1) > 0 {
+			start := time.Now()
+			if _, err := c.CreateStream(ctx, name); err != nil {
+				return err
+			}
+			w.note(start, 1)
+			start = time.Now()
+			if err := c.DeleteStream(ctx, galgo.NamedID(name)); err != nil {
+				return err
+			}
+			if quota.take(1) > 0 {
+				w.note(start, 1)
+			}
 		}
-		return err
-	}
-	s, err := b.operations(ctx, create)
+		return nil
+	})
 	b.progress.stop()
-	b.progress = nil
-	if _, cleanErr := b.operations(context.WithoutCancel(ctx), remove); err == nil {
-		err = cleanErr
-	}
 	if err != nil {
 		return err
 	}

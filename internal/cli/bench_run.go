@@ -172,20 +172,31 @@ func benchBoth(ctx context.Context, b *bench) ([]*side, error) {
 	return []*side{produced, consumed}, err
 }
 
-// operations runs an operation count times, numbered from 0.
-func (b *bench) operations(ctx context.Context, operation func(context.Context, *client.Client, uint64) error) (*side, error) {
-	var next atomic.Uint64
-	return b.each(ctx, b.f.clients, 1, func(ctx context.Context, c *client.Client, _ int, w *worker) error {
-		for {
-			i := next.Add(1) - 1
-			if i >= b.f.count {
-				return nil
-			}
+// benchOffsets stores offsets of consumers that work on the same partitions, each one
+// after the other.
+func benchOffsets(ctx context.Context, b *bench) ([]*side, error) {
+	b.f.size, b.f.batch = 1, 1
+	for p := range b.f.partitions { // an offset must be that of a message
+		if _, err := b.admin.SendMessages(ctx, b.stream, b.topic, galgo.ToPartition(p), b.messages()); err != nil {
+			return nil, err
+		}
+	}
+	quota := newQuota(b.f.count)
+	var consumers atomic.Uint32
+	s, err := b.each(ctx, b.f.clients, b.f.inFlight, func(ctx context.Context, c *client.Client, number int, w *worker) error {
+		own := b.partitionsOf(number)
+		consumer := galgo.Consumer{Kind: galgo.ConsumerSingle, ID: galgo.NumericID(consumers.Add(1))}
+		for i := 0; quota.take(1) > 0; i++ {
 			start := time.Now()
-			if err := operation(ctx, c, i); err != nil {
+			if err := c.StoreOffset(ctx, consumer, b.stream, b.topic, own[i%len(own)], 0); err != nil {
 				return err
 			}
 			w.note(start, 1)
 		}
+		return nil
 	})
+	if s != nil {
+		s.name = "consumers"
+	}
+	return []*side{s}, err
 }
