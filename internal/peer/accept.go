@@ -17,9 +17,7 @@ import (
 )
 
 const (
-	// strangersMax bounds the connections that have not introduced themselves.
-	strangersMax = 64
-	readBuffer   = 64 << 10
+	readBuffer = 64 << 10
 	// undoneMax bounds the bytes of a connection that were handed on and are not dealt
 	// with; beyond, it is not read. One record may be longer.
 	undoneMax = 32 << 20
@@ -27,15 +25,19 @@ const (
 	// answered. Beyond, none is asked, and one that comes is answered with nothing: their
 	// answers wait for frames of the same connection, so that it is read all the same.
 	askedMax = 32 << 20
+	// askedCost is what a question takes beside its bytes, so that short ones are bounded
+	// too.
+	askedCost = 512
 	// growth is how much memory a long record gets before so much of it has come.
 	growth = 1 << 20
 )
 
-// accept takes connections until the context ends.
+// accept takes connections until the context ends, or the listener fails.
 func (l *Links) accept(ctx context.Context, listener net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
 	var open sync.WaitGroup
 	defer open.Wait()
-	strangers := make(chan struct{}, strangersMax)
+	defer cancel() // those that are open end with the listener
 	for {
 		conn, err := listener.Accept()
 		switch {
@@ -54,12 +56,8 @@ func (l *Links) accept(ctx context.Context, listener net.Listener) error {
 			}
 			continue
 		}
-		select {
-		case strangers <- struct{}{}:
-			open.Go(func() { l.admit(ctx, conn, func() { <-strangers }) })
-		default:
-			conn.Close() // whoever it is dials again
-		}
+		place := l.lobby.enter(conn)
+		open.Go(func() { l.admit(ctx, conn, place) })
 	}
 }
 
@@ -74,13 +72,15 @@ func passing(err error) bool {
 }
 
 // admit has a stranger introduce itself, and reads what it says until it goes.
-func (l *Links) admit(ctx context.Context, conn net.Conn, known func()) {
+func (l *Links) admit(ctx context.Context, conn net.Conn, place *stranger) {
 	defer conn.Close()
 	closed := context.AfterFunc(ctx, func() { conn.Close() })
 	defer closed()
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	secured, h, err := l.identify(ctx, conn)
-	known()
+	if !l.lobby.leave(place) {
+		err = ErrCrowded
+	}
 	if err != nil {
 		if ctx.Err() == nil {
 			l.refused(conn, &h, err)
@@ -88,6 +88,7 @@ func (l *Links) admit(ctx context.Context, conn net.Conn, known func()) {
 		return
 	}
 	conn.SetDeadline(time.Time{})
+	l.lobby.learn(vantage{h.from, false}, conn.RemoteAddr())
 	in := newIncoming(l.peers[h.from], h.lane, h.life, secured)
 	ended := context.AfterFunc(ctx, in.close)
 	defer ended()
@@ -103,7 +104,7 @@ func (l *Links) admit(ctx context.Context, conn net.Conn, known func()) {
 
 func (l *Links) identify(ctx context.Context, conn net.Conn) (net.Conn, hello, error) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetKeepAliveConfig(keepAlive) // an error shows again at the first read
+		watch(tcp)
 	}
 	if l.o.TLS != nil {
 		t := tls.Server(conn, l.o.TLS.server())
@@ -119,16 +120,7 @@ func (l *Links) identify(ctx context.Context, conn net.Conn) (net.Conn, hello, e
 // refused tells of a connection that was not taken: once for each reason and place, as
 // it will be dialed again and again.
 func (l *Links) refused(conn net.Conn, h *hello, err error) {
-	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-	l.mu.Lock()
-	key := host + " " + reason(err)
-	again := l.complaints[key]
-	if len(l.complaints) >= complaintsMax {
-		clear(l.complaints)
-	}
-	l.complaints[key] = true
-	l.mu.Unlock()
-	if again || errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || !l.complaints.first(sourceOf(conn.RemoteAddr())+" "+reason(err)) {
 		return
 	}
 	l.log.Warn("a connection between nodes is refused", "from", conn.RemoteAddr().String(), "says it is", h.name, "of cluster", h.clusterName, "replica", h.from, "err", err)
@@ -136,7 +128,7 @@ func (l *Links) refused(conn net.Conn, h *hello, err error) {
 
 // reason names the kind of an error: its text may hold anything that a stranger sends.
 func reason(err error) string {
-	for _, kind := range []error{ErrHandshake, ErrVersion, ErrProof, ErrNoProof, ErrCluster, ErrRoster, ErrReplica, ErrLife, ErrPast} {
+	for _, kind := range []error{ErrHandshake, ErrVersion, ErrProof, ErrNoProof, ErrCluster, ErrRoster, ErrReplica, ErrLife, ErrPast, ErrCrowded} {
 		if errors.Is(err, kind) {
 			return kind.Error()
 		}
@@ -152,16 +144,24 @@ type incoming struct {
 	conn   net.Conn
 	window *window // of all but questions
 	asked  *window
+
+	handing sync.Mutex // held while a record is handed on
+	over    bool
 }
 
 func newIncoming(k *link, lane Lane, life uint64, conn net.Conn) *incoming {
 	return &incoming{link: k, lane: lane, life: life, conn: conn, window: newWindow(undoneMax), asked: newWindow(askedMax)}
 }
 
-// close ends the connection, also while it is not read because too much is undone.
+// close ends the connection, also while it is not read because too much is undone. When
+// it returns nothing is handed on any more, also of what was read already: it may be of
+// a life that is over.
 func (in *incoming) close() {
 	in.window.close()
 	in.conn.Close()
+	in.handing.Lock()
+	in.over = true
+	in.handing.Unlock()
 }
 
 // read hands on what comes until the connection ends.
@@ -215,6 +215,11 @@ func (in *incoming) readBody(r io.Reader, size int) ([]byte, error) {
 // take hands a record on. What it holds of the window is given back when it was dealt
 // with.
 func (in *incoming) take(kind recordKind, body []byte) error {
+	in.handing.Lock()
+	defer in.handing.Unlock()
+	if in.over {
+		return net.ErrClosed
+	}
 	done := func() { in.window.release(len(body)) }
 	l := in.link.links
 	switch kind {
@@ -233,6 +238,8 @@ func (in *incoming) take(kind recordKind, body []byte) error {
 		return nil
 	case recordAnswer:
 		l.calls.answered(in.link.id, binary.LittleEndian.Uint64(body), body[answerHeadSize:])
+	case recordLost:
+		l.calls.unanswered(in.link.id, binary.LittleEndian.Uint64(body))
 	case recordState:
 		in.link.heard(in, binary.LittleEndian.Uint64(body), Phase(body[8]))
 	}
@@ -243,13 +250,13 @@ func (in *incoming) take(kind recordKind, body []byte) error {
 // ask hands a question on, unless too many wait for their answers.
 func (in *incoming) ask(body []byte) {
 	id, subject := binary.LittleEndian.Uint64(body), body[8]
-	if !in.asked.tryAcquire(len(body)) {
+	if !in.asked.tryAcquire(askedCost + len(body)) {
 		in.link.answer(id, nil)
 		return
 	}
 	in.link.links.handler.Asked(in.link.id, subject, body[callHeadSize:], func(answer []byte) {
 		in.link.answer(id, answer)
-		in.asked.release(len(body))
+		in.asked.release(askedCost + len(body))
 	})
 }
 

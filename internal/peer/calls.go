@@ -1,9 +1,11 @@
 package peer
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 
 	"galgo/internal/vsr"
@@ -39,6 +41,7 @@ func newCalls() *calls { return &calls{next: rand.Uint64(), pending: map[uint64]
 func (c *calls) begin(to uint8, size int, done func([]byte, error)) (id uint64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	size += askedCost
 	if len(c.pending) >= callsMax || c.bytes[to] > 0 && c.bytes[to]+size > askedMax {
 		return 0, false
 	}
@@ -66,7 +69,12 @@ func (c *calls) end(id uint64) (call, bool) {
 }
 
 // answered tells an answer to who waits for it, if the one that was asked gives it.
-func (c *calls) answered(from uint8, id uint64, answer []byte) {
+func (c *calls) answered(from uint8, id uint64, answer []byte) { c.over(from, id, answer, nil) }
+
+// unanswered tells who waits for an answer that it will not come.
+func (c *calls) unanswered(from uint8, id uint64) { c.over(from, id, nil, ErrLost) }
+
+func (c *calls) over(from uint8, id uint64, answer []byte, err error) {
 	c.mu.Lock()
 	q, ok := c.pending[id]
 	ok = ok && q.to == from
@@ -75,23 +83,28 @@ func (c *calls) answered(from uint8, id uint64, answer []byte) {
 	}
 	c.mu.Unlock()
 	if ok {
-		q.done(answer, nil)
+		q.done(answer, err)
 	}
 }
 
-// lost tells all who wait for a peer that its answers will not come.
+// lost tells all who wait for a peer that its answers will not come, in the order in
+// which they asked.
 func (c *calls) lost(to uint8) {
-	var over []call
+	var ids []uint64
+	over := map[uint64]call{}
 	c.mu.Lock()
 	for id, q := range c.pending {
 		if q.to == to {
-			over = append(over, q)
+			ids = append(ids, id)
+			over[id] = q
 			c.remove(id, q)
 		}
 	}
+	last := c.next
 	c.mu.Unlock()
-	for _, q := range over {
-		q.done(nil, ErrLost)
+	slices.SortFunc(ids, func(a, b uint64) int { return cmp.Compare(last-b, last-a) }) // the numbers wrap
+	for _, id := range ids {
+		over[id].done(nil, ErrLost)
 	}
 }
 
@@ -124,11 +137,15 @@ func (l *Links) Ask(to uint8, lane Lane, subject uint8, head, body []byte, done 
 }
 
 // answer sends the answer to a question of the peer. It may be lost with the connection,
-// which the peer notices too.
+// which the peer notices too. An answer for which there is no room is said to be lost:
+// what was asked may have been done.
 func (k *link) answer(id uint64, answer []byte) {
-	e, lane := dataEntry(recordAnswer, binary.LittleEndian.AppendUint64(nil, id), answer), Control
+	head := binary.LittleEndian.AppendUint64(nil, id)
+	e, lane := dataEntry(recordAnswer, head, answer), Control
 	if e.size > shortBody {
 		lane = Bulk
 	}
-	k.out[lane].queue.put(e, rankNow)
+	if !k.out[lane].queue.put(e, rankAnswer) {
+		k.out[Control].queue.force(dataEntry(recordLost, head, nil), rankAnswer)
+	}
 }

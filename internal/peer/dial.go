@@ -17,9 +17,11 @@ const (
 	handshakeTimeout = 10 * time.Second
 	writeTimeout     = 15 * time.Second // for a batch, beyond what 1 MiB/s needs
 	pingInterval     = time.Second
-	silenceMax       = 15 * time.Second // without a record before a connection counts as dead
-	pauseMin         = 50 * time.Millisecond
-	pauseMax         = 3 * time.Second
+	// silenceMax is how long there may be nothing to read, or what was written may stay
+	// unacknowledged, before a connection counts as dead.
+	silenceMax = 6 * time.Second
+	pauseMin   = 50 * time.Millisecond
+	pauseMax   = 3 * time.Second
 )
 
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}
@@ -44,10 +46,10 @@ func newOutgoing(k *link, lane Lane) *outgoing {
 func (o *outgoing) run(ctx context.Context) {
 	pause := pauseMin
 	for ctx.Err() == nil {
-		conn, err := o.connect(ctx)
+		conn, process, err := o.connect(ctx)
 		if err == nil {
 			began := time.Now()
-			err = o.serve(ctx, conn)
+			err = o.serve(ctx, conn, process)
 			if time.Since(began) > pauseMax {
 				pause, o.told = pauseMin, ""
 			}
@@ -93,18 +95,23 @@ func (o *outgoing) complain(err error) {
 }
 
 func dialTCP(ctx context.Context, address string) (net.Conn, error) {
-	dialer := net.Dialer{KeepAliveConfig: keepAlive}
-	return dialer.DialContext(ctx, "tcp", address)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	watch(conn.(*net.TCPConn))
+	return conn, nil
 }
 
-// connect dials the peer and introduces this node.
-func (o *outgoing) connect(ctx context.Context) (net.Conn, error) {
+// connect dials the peer and introduces this node. It returns the life of the process
+// that has taken the connection.
+func (o *outgoing) connect(ctx context.Context) (_ net.Conn, process uint64, err error) {
 	l := o.link.links
 	waiting, cancel := context.WithTimeout(ctx, dialTimeout)
 	conn, err := l.o.Dial(waiting, o.link.node().Address)
 	cancel()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	closed := context.AfterFunc(ctx, func() { conn.Close() })
@@ -113,25 +120,26 @@ func (o *outgoing) connect(ctx context.Context) (net.Conn, error) {
 		t := tls.Client(conn, l.o.TLS.client(o.link.node()))
 		if err := t.HandshakeContext(ctx); err != nil {
 			conn.Close()
-			return nil, err
+			return nil, 0, err
 		}
 		conn = t
 	}
-	life, err := l.greet(conn, o.link.id, o.lane)
-	if own, phase := l.state(); life > own || phase != Begun && life > 0 || errors.Is(err, ErrPast) {
-		l.handler.Outlived(life, err)
+	v, err := l.greet(conn, o.link.id, o.lane)
+	if own, phase := l.state(); v.life > own || phase != Begun && v.life > 0 || errors.Is(err, ErrPast) {
+		l.handler.Outlived(v.life, err)
 	}
 	if err != nil {
 		conn.Close()
-		return nil, err
+		return nil, 0, err
 	}
 	conn.SetDeadline(time.Time{})
+	l.lobby.learn(vantage{o.link.id, true}, conn.RemoteAddr())
 	o.link.greeted(o.lane)
-	return conn, nil
+	return conn, v.own, nil
 }
 
 // serve writes until the connection ends, and closes it.
-func (o *outgoing) serve(ctx context.Context, conn net.Conn) error {
+func (o *outgoing) serve(ctx context.Context, conn net.Conn, process uint64) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	closed := context.AfterFunc(ctx, func() { conn.Close() })
@@ -143,6 +151,7 @@ func (o *outgoing) serve(ctx context.Context, conn net.Conn) error {
 		cancel(err)
 	}()
 	o.queue.reopen(true)
+	o.link.serves(o.lane, process, cancel)
 	if o.lane == Control {
 		o.queue.put(o.link.links.stateEntry(), rankNow)
 	}

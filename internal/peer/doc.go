@@ -12,6 +12,7 @@
 // dropped, and the core repeats what matters. A question that was not asked for sure is
 // told from one whose outcome is open.
 //
+//	lobby.go      connections that have not introduced themselves
 //	hello.go      who speaks: the bytes of the handshake
 //	auth.go       proofs that both ends know the secret
 //	handshake.go  the handshake

@@ -38,7 +38,7 @@ func TestGoldenBytes(t *testing.T) {
 		"hello": {h.append(nil), "47414c474f4c4e4b" + "0100" + "0200" + "01" + "01" + "02" + "01" + "636c75737465722d2d636c7573746572" + "726f737465722d2d2d2d726f73746572" +
 			"0807060504030201" + "02" + "04" + "01" + "0000000000" + "1817161514131211" + strings.Repeat("6e", 32) + "70726f64" + "62"},
 		"challenge": {c.append(nil), "47414c474f4c4e4b" + "0100" + "0100" + "0300" + "01" + "00" + strings.Repeat("6d", 32)},
-		"verdict":   {verdict{status: statusLife, life: 258}.append(nil), "04" + "00000000000000" + "0201000000000000"},
+		"verdict":   {verdict{status: statusLife, life: 258, own: 772}.append(nil), "04" + "00000000000000" + "0201000000000000" + "0403000000000000"},
 		"call":      {append(callBytes, body...), "11000000" + "02" + "000000" + "77801069bd9fa867" + "010000000000000007" + "7175657374696f6e"},
 		"state":     {stateBytes, "09000000" + "04" + "000000" + "8268e4ae4d3751dd" + "090000000000000002"},
 	} {
@@ -74,6 +74,7 @@ func TestRecordBounds(t *testing.T) {
 	}{
 		{recordFrame, vsr.EnvelopeSize, vsr.FrameMax}, {recordCall, callHeadSize, callHeadSize + BodyMax},
 		{recordAnswer, answerHeadSize, answerHeadSize + BodyMax}, {recordState, stateSize, stateSize}, {recordPing, 0, 0},
+		{recordLost, answerHeadSize, answerHeadSize},
 	} {
 		for size, ok := range map[int]bool{c.least - 1: c.least == 0, c.least: true, c.most: true, c.most + 1: false} {
 			var b [recordHeadSize]byte

@@ -38,57 +38,56 @@ func (l *Links) introduce(to uint8, lane Lane) hello {
 	return h
 }
 
-// greet is the handshake of who dialed. It returns the latest life of this node that the
-// other one knows of, also when it refuses.
-func (l *Links) greet(conn net.Conn, to uint8, lane Lane) (life uint64, err error) {
+// greet is the handshake of who dialed. It returns what the other one says, also when it
+// refuses: of which life of this node it knows, and which one its own is.
+func (l *Links) greet(conn net.Conn, to uint8, lane Lane) (v verdict, err error) {
 	var t transcript
 	if t.binding, err = bindingOf(conn); err != nil {
-		return 0, err
+		return v, err
 	}
 	h := l.introduce(to, lane)
 	t.hello = h.append(nil)
 	if _, err := conn.Write(t.hello); err != nil {
-		return 0, err
+		return v, err
 	}
 	t.challenge = make([]byte, challengeSize)
 	proof := make([]byte, macSize)
 	if err := readAll(conn, t.challenge, proof); err != nil {
-		return 0, err
+		return v, err
 	}
 	c, err := decodeChallenge(t.challenge)
 	if err != nil {
-		return 0, err
+		return v, err
 	}
 	if c.proves != h.proves {
-		return 0, ErrNoProof
+		return v, ErrNoProof
 	}
 	if err := l.keys.verify(&t, sideAccepted, proof); err != nil {
-		return 0, err
+		return v, err
 	}
 	if c.version != commonVersion(c.versionMin, c.versionMax) || c.version == 0 {
-		return 0, fmt.Errorf("%w: this one knows %d..%d, the other %d..%d", ErrVersion, VersionMin, VersionMax, c.versionMin, c.versionMax)
+		return v, fmt.Errorf("%w: this one knows %d..%d, the other %d..%d", ErrVersion, VersionMin, VersionMax, c.versionMin, c.versionMax)
 	}
 	if _, err := conn.Write(l.keys.sign(&t, sideDialed)); err != nil {
-		return 0, err
+		return v, err
 	}
 	return l.judged(conn, &t)
 }
 
 // judged reads the verdict.
-func (l *Links) judged(conn net.Conn, t *transcript) (life uint64, err error) {
+func (l *Links) judged(conn net.Conn, t *transcript) (v verdict, err error) {
 	t.verdict = make([]byte, verdictSize)
 	proof := make([]byte, macSize)
 	if err := readAll(conn, t.verdict, proof); err != nil {
-		return 0, err
+		return v, err
 	}
 	if err := l.keys.verify(t, sideVerdict, proof); err != nil {
-		return 0, err
+		return v, err
 	}
-	v, err := decodeVerdict(t.verdict)
-	if err != nil {
-		return 0, err
+	if v, err = decodeVerdict(t.verdict); err != nil {
+		return v, err
 	}
-	return v.life, v.status.err()
+	return v, v.status.err()
 }
 
 func readAll(r io.Reader, parts ...[]byte) error {
@@ -177,7 +176,8 @@ func (l *Links) verdictOn(h *hello) verdict {
 	case h.to != l.o.Self || h.from == l.o.Self || int(h.from) >= len(l.peers):
 		return verdict{status: statusReplica}
 	}
-	v := verdict{life: l.peers[h.from].latestLife()}
+	own, _ := l.state()
+	v := verdict{life: l.peers[h.from].latestLife(), own: own}
 	switch {
 	case h.phase != Begun || h.life == v.life:
 	case h.life < v.life:

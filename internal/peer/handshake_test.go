@@ -66,11 +66,11 @@ func shakeOver(t *testing.T, a, b node, lane Lane, relay func(t *testing.T, from
 	if a.o.TLS != nil {
 		c = tls.Client(ca, a.o.TLS.client(a.o.Nodes[1]))
 	}
-	life, dialed = a.greet(c, 1, lane)
+	v, dialed := a.greet(c, 1, lane)
 	if dialed != nil {
 		ca.Close()
 	}
-	return life, dialed, <-done
+	return v.life, dialed, <-done
 }
 
 func TestHandshake(t *testing.T) {
@@ -136,7 +136,7 @@ func TestLives(t *testing.T) {
 	} {
 		a, b := mustNew(t, options(0, "a:1", "b:1")), mustNew(t, options(1, "a:1", "b:1"))
 		a.SetState(c.own, c.last, c.phase)
-		in := &incoming{link: b.peers[0], life: 500}
+		in := newIncoming(b.peers[0], Control, 500, nil)
 		in.link.connected(in, Begun)
 		in.link.heard(in, 900, Formed)                  // has taken part in nothing
 		in.link.heard(&incoming{life: 950}, 950, Begun) // over a connection that was replaced
@@ -252,6 +252,30 @@ func TestReplayedHandshake(t *testing.T) {
 			t.Errorf("attempt %d: %v", replay, err)
 		}
 		conn.Close()
+	}
+}
+
+// What a node says when it dials is of no use for who pretends to it to be the other.
+func TestReflectedHandshake(t *testing.T) {
+	o := options(0, "a:1", "b:1")
+	o.Secret = oldSecret
+	a := mustNew(t, o)
+	dialing, middle := net.Pipe()
+	mirror, accepting := net.Pipe()
+	go func() { io.Copy(mirror, middle); mirror.Close() }()
+	go func() { io.Copy(middle, mirror); middle.Close() }()
+	accepted := make(chan error, 1)
+	go func() {
+		_, err := a.receive(accepting)
+		accepting.Close()
+		accepted <- err
+	}()
+	if _, err := a.greet(dialing, 1, Control); !errors.Is(err, ErrReplica) {
+		t.Errorf("who dialed was answered with its own words: %v", err)
+	}
+	dialing.Close()
+	if err := <-accepted; !errors.Is(err, ErrReplica) {
+		t.Errorf("who accepted its own words: %v", err)
 	}
 }
 

@@ -54,7 +54,7 @@ const (
 	nameMax       = 255
 	helloSize     = 104 // and the names
 	challengeSize = 48  // what its proof covers
-	verdictSize   = 16  // as above
+	verdictSize   = 24  // as above
 )
 
 const flagProves = 1 // the sender proves that it knows the secret, and wants it proven
@@ -114,10 +114,11 @@ type challenge struct {
 //	  0     1  status
 //	  1     7  reserved     zero
 //	  8     8  life         of the one who dialed, the latest that is known; 0: none
-//	 16    32  proof        zero without a secret
+//	 16     8  own life     of the sender
+//	 24    32  proof        zero without a secret
 type verdict struct {
-	status status
-	life   uint64
+	status    status
+	life, own uint64
 }
 
 // status says whether a connection is taken.
@@ -147,6 +148,7 @@ var (
 	ErrRoster    = errors.New("peer: the other node has another roster; name and replica_id of all nodes must be the same on all")
 	ErrReplica   = errors.New("peer: the other node is not the replica that the roster has at its address")
 	ErrLife      = errors.New("peer: the other node knows a later life of this one; is the replica running twice?")
+	ErrCrowded   = errors.New("peer: it did not introduce itself, and others came: its place was given to one of them")
 	ErrPast      = errors.New("peer: the disk of this node is of the past: it does not know a life that the other node has heard; a copy that was put back may have forgotten promises, so empty the data directory and start with --replace")
 )
 
@@ -237,14 +239,19 @@ func decodeChallenge(b []byte) (challenge, error) {
 
 func (v verdict) append(b []byte) []byte {
 	b = append(b, byte(v.status), 0, 0, 0, 0, 0, 0, 0)
-	return binary.LittleEndian.AppendUint64(b, v.life)
+	b = binary.LittleEndian.AppendUint64(b, v.life)
+	return binary.LittleEndian.AppendUint64(b, v.own)
 }
 
 func decodeVerdict(b []byte) (verdict, error) {
 	if len(b) != verdictSize {
 		return verdict{}, fmt.Errorf("%w: a verdict of %d bytes", ErrHandshake, len(b))
 	}
-	return verdict{status: status(b[0]), life: binary.LittleEndian.Uint64(b[8:])}, nil
+	v := verdict{status: status(b[0]), life: binary.LittleEndian.Uint64(b[8:]), own: binary.LittleEndian.Uint64(b[16:])}
+	if v.own > lifeMax {
+		return verdict{}, fmt.Errorf("%w: a verdict of life %d", ErrHandshake, v.own)
+	}
+	return v, nil
 }
 
 // commonVersion is the highest version that both ends know; 0 if there is none.

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -48,9 +49,6 @@ type Handler interface {
 	Outlived(life uint64, err error)
 }
 
-// complaintsMax bounds the reasons for refusals that are remembered.
-const complaintsMax = 256
-
 // Links connect a node to its peers.
 type Links struct {
 	o       Options
@@ -60,11 +58,13 @@ type Links struct {
 	log     *slog.Logger
 	peers   []*link // by replica; nil for this node
 	calls   *calls
+	lobby   *lobby
+
+	complaints complaints
 
 	mu         sync.Mutex
 	life, last uint64
 	phase      Phase
-	complaints map[string]bool
 }
 
 // New prepares links; nothing runs yet.
@@ -87,8 +87,8 @@ func New(o Options, h Handler) (*Links, error) {
 		names = append(names, n.Name)
 	}
 	l := &Links{
-		o: o, keys: k, roster: rosterDigest(names), handler: h, log: o.Log, calls: newCalls(),
-		peers: make([]*link, len(o.Nodes)), complaints: map[string]bool{},
+		o: o, keys: k, roster: rosterDigest(names), handler: h, log: o.Log, calls: newCalls(), lobby: newLobby(o.Nodes),
+		peers: make([]*link, len(o.Nodes)),
 	}
 	for i := range o.Nodes {
 		if uint8(i) != o.Self {
@@ -191,7 +191,20 @@ type link struct {
 	life  uint64 // the latest that took part
 	// judged: the connection that this node has dialed was taken.
 	judged bool
+	// process is the life that the newest connection of the peer began with, under which
+	// its process goes here.
+	process uint64
+	dialed  [lanes]serving // what this node has dialed
 }
+
+// serving is a connection that a process of the peer has taken.
+type serving struct {
+	process uint64
+	cut     func(error) // nil: there is none
+}
+
+// errReplaced: a later process of the peer has introduced itself.
+var errReplaced = errors.New("peer: the node has begun another life")
 
 func newLink(l *Links, id uint8) *link {
 	k := &link{links: l, id: id}
@@ -227,6 +240,8 @@ func (k *link) connected(in *incoming, phase Phase) bool {
 	if in.lane == Control {
 		k.phase = phase
 	}
+	k.process = in.life
+	cut := k.cutEarlier()
 	var old []*incoming
 	for lane, c := range k.in {
 		if c != nil && (Lane(lane) == in.lane || c.life != in.life) {
@@ -239,11 +254,36 @@ func (k *link) connected(in *incoming, phase Phase) bool {
 	for _, c := range old {
 		c.close()
 	}
+	if len(old) > 0 || cut {
+		// Answers may have been on their way over the old connection, or are owed by a
+		// process that is gone, although nobody has seen it break.
+		k.links.calls.lost(k.id)
+	}
 	k.links.handler.Heard(k.id)
 	for _, o := range k.out {
 		o.nudge()
 	}
 	return true
+}
+
+// cutEarlier ends the connections that an earlier process of the peer has taken. It is
+// called under the lock.
+func (k *link) cutEarlier() (some bool) {
+	for _, s := range k.dialed {
+		if s.cut != nil && s.process < k.process {
+			s.cut(errReplaced)
+			some = true
+		}
+	}
+	return some
+}
+
+// serves says that a connection that this node has dialed is written to from now on.
+func (k *link) serves(lane Lane, process uint64, cut func(error)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.dialed[lane] = serving{process, cut}
+	k.cutEarlier()
 }
 
 // heard takes what a peer says of itself on a connection, unless that was replaced.
@@ -284,6 +324,9 @@ func (k *link) greeted(lane Lane) {
 
 // unreachable says that the connection that this node dialed has ended.
 func (k *link) unreachable(lane Lane) {
+	k.mu.Lock()
+	k.dialed[lane] = serving{}
+	k.mu.Unlock()
 	k.judge(lane, false)
 	k.broken(lane)
 }

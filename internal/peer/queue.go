@@ -10,9 +10,10 @@ import (
 type rank uint8
 
 const (
-	rankNow   rank = iota // what acknowledgements wait for
-	rankAsked             // questions, whose answers may wait for the above
-	rankLater             // what repairs a replica that is behind
+	rankNow    rank = iota // what acknowledgements wait for
+	rankAnswer             // answers, which clients wait for
+	rankAsked              // questions, whose answers may wait for the above
+	rankLater              // what repairs a replica that is behind
 	ranks
 )
 
@@ -21,6 +22,14 @@ const (
 	queueCountMax = 8192
 	queueBytesMax = 64 << 20
 )
+
+// countMax bounds the entries of a rank. Answers are as many as there are questions.
+func countMax(r rank) int {
+	if r == rankAnswer {
+		return askedMax / askedCost
+	}
+	return queueCountMax
+}
 
 // laterShare: after so many bytes of the ranks before it one entry of a rank has its
 // turn, so that a replica that is behind catches up also under load.
@@ -60,7 +69,7 @@ func dataEntry(kind recordKind, head, body []byte) entry {
 // would lie there is of the past when one comes.
 type queue struct {
 	mu      sync.Mutex
-	waiting [ranks][]entry
+	waiting [ranks]ring
 	bytes   [ranks]int
 	passed  [ranks]int // bytes of the ranks before since one had its turn
 	open    bool
@@ -72,19 +81,31 @@ func newQueue() *queue { return &queue{wake: make(chan struct{}, 1)} }
 // put queues an entry; false if there is no connection or no room.
 func (q *queue) put(e entry, r rank) bool {
 	q.mu.Lock()
-	n := len(q.waiting[r])
-	if !q.open || n > 0 && (n >= queueCountMax || q.bytes[r]+e.size > queueBytesMax) {
-		q.mu.Unlock()
+	defer q.mu.Unlock()
+	n := q.waiting[r].len()
+	if !q.open || n > 0 && (n >= countMax(r) || q.bytes[r]+e.size > queueBytesMax) {
 		return false
 	}
-	q.waiting[r] = append(q.waiting[r], e)
+	q.add(e, r)
+	return true
+}
+
+// force queues an entry that is bounded elsewhere, unless there is no connection.
+func (q *queue) force(e entry, r rank) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open {
+		q.add(e, r)
+	}
+}
+
+func (q *queue) add(e entry, r rank) {
+	q.waiting[r].push(e)
 	q.bytes[r] += e.size
-	q.mu.Unlock()
 	select {
 	case q.wake <- struct{}{}:
 	default:
 	}
-	return true
 }
 
 // take moves what is to be written next to the end of batch.
@@ -94,7 +115,7 @@ func (q *queue) take(batch []entry) []entry {
 	for r := rankLater; r > rankNow; r-- {
 		count := 1
 		switch nothing := q.bytesBefore(r) == 0; {
-		case nothing && r == rankAsked:
+		case nothing && r < rankLater:
 			count = batchCountMax
 		case !nothing && q.passed[r] < laterShare:
 			continue
@@ -123,15 +144,12 @@ func (q *queue) write(batch []entry, r rank, count int) []entry {
 }
 
 func (q *queue) move(batch []entry, r rank, count int) []entry {
-	w, n, size := q.waiting[r], 0, 0
-	for n < len(w) && n < count && (n == 0 || size+w[n].size <= batchBytesMax) {
-		size += w[n].size
-		n++
+	w, size := &q.waiting[r], 0
+	for n := 0; w.len() > 0 && n < count && (n == 0 || size+w.first().size <= batchBytesMax); n++ {
+		e := w.pop()
+		size += e.size
+		batch = append(batch, e)
 	}
-	batch = append(batch, w[:n]...)
-	rest := copy(w, w[n:])
-	clear(w[rest:])
-	q.waiting[r] = w[:rest]
 	q.bytes[r] -= size
 	return batch
 }
@@ -140,5 +158,5 @@ func (q *queue) move(batch []entry, r rank, count int) []entry {
 func (q *queue) reopen(open bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.open, q.waiting, q.bytes, q.passed = open, [ranks][]entry{}, [ranks]int{}, [ranks]int{}
+	q.open, q.waiting, q.bytes, q.passed = open, [ranks]ring{}, [ranks]int{}, [ranks]int{}
 }

@@ -97,7 +97,7 @@ func TestQueueRankOfQuestions(t *testing.T) {
 	for range 2 * laterShare / batchBytesMax {
 		q.put(sized(batchBytesMax), rankNow)
 	}
-	for n := 0; len(q.waiting[rankAsked]) > 0; n++ {
+	for n := 0; q.waiting[rankAsked].len() > 0; n++ {
 		if q.take(nil); n > laterShare/batchBytesMax {
 			t.Fatal("under load no question leaves")
 		}

@@ -26,6 +26,7 @@ import (
 //	answer  8 id, then the answer
 //	state   8 life, 1 phase of the sender
 //	ping    nothing
+//	lost    8 id of a question whose answer there was no room for
 const recordHeadSize = 16
 
 type recordKind uint8
@@ -36,6 +37,7 @@ const (
 	recordAnswer
 	recordState
 	recordPing
+	recordLost
 	recordKinds
 )
 
@@ -81,6 +83,8 @@ func decodeRecordHead(b []byte) (recordHead, error) {
 		least, most = answerHeadSize, answerHeadSize+BodyMax
 	case recordState:
 		least, most = stateSize, stateSize
+	case recordLost:
+		least, most = answerHeadSize, answerHeadSize
 	case recordPing:
 	default:
 		return h, fmt.Errorf("%w: kind %d", ErrRecord, b[4])
