@@ -54,6 +54,9 @@ type cluster struct {
 	known uint64 // the latest life of this replica that another knows of
 	life  uint64 // 0 before it takes part
 	news  chan struct{}
+
+	writing sync.Mutex // held while LIFE is written
+	written superblock.Life
 }
 
 // joins makes the node one of several, if the roster has several.
@@ -261,7 +264,29 @@ func (c *cluster) outlived() uint64 {
 
 // endAsPast is why a node on a disk of the past ends, and is not started again.
 func (c *cluster) endAsPast(life uint64, cause error) error {
-	return errors.Join(fmt.Errorf("%w: %w", ErrPast, cause), superblock.WriteLife(c.disk, superblock.Life{Number: life, Past: true}))
+	return errors.Join(fmt.Errorf("%w: %w", ErrPast, cause), c.writeLife(superblock.Life{Number: life, Past: true}))
+}
+
+// endAsOutlived is why a node ends that hears of a later life. The next start is above it.
+func (c *cluster) endAsOutlived(life, own uint64) error {
+	err := fmt.Errorf("%w: %d, this one is %d; make sure that it does not run twice, and that the clock of this machine is right; then start it again", ErrOutlived, life, own)
+	return errors.Join(err, c.writeLife(superblock.Life{Number: life}))
+}
+
+// writeLife makes a life durable. Peers may tell at once what has to be written, from
+// several goroutines: the number never goes back, and what is of the past stays so.
+func (c *cluster) writeLife(l superblock.Life) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	l = superblock.Life{Number: max(l.Number, c.written.Number), Past: l.Past || c.written.Past}
+	if l == c.written {
+		return nil
+	}
+	if err := superblock.WriteLife(c.disk, l); err != nil {
+		return err
+	}
+	c.written = l
+	return nil
 }
 
 // others sums up what the others say: whether all are there, the name of one that has
@@ -301,14 +326,21 @@ func (c *cluster) name(replica int) string {
 	return ""
 }
 
-// takePart makes the number of this life durable, then tells the others.
+// takePart makes the number of this life durable, then tells the others. A later life
+// that was heard of meanwhile ends it: from here on Outlived does.
 func (c *cluster) takePart(number, last uint64) error {
-	if err := superblock.WriteLife(c.disk, superblock.Life{Number: number}); err != nil {
+	if err := c.writeLife(superblock.Life{Number: number}); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	c.life = number
+	known := c.known
+	if known < number {
+		c.life = number
+	}
 	c.mu.Unlock()
+	if known >= number {
+		return c.endAsOutlived(known, number)
+	}
 	c.links.SetState(number, last, peer.Begun)
 	return nil
 }
@@ -395,8 +427,7 @@ func (c *cluster) Outlived(life uint64, cause error) {
 	case errors.Is(cause, peer.ErrPast):
 		c.node.fail(c.endAsPast(own, cause))
 	case life > own:
-		err := fmt.Errorf("%w: %d, this one is %d; make sure that it does not run twice, and that the clock of this machine is right; then start it again", ErrOutlived, life, own)
-		c.node.fail(errors.Join(err, superblock.WriteLife(c.disk, superblock.Life{Number: life})))
+		c.node.fail(c.endAsOutlived(life, own))
 	}
 }
 

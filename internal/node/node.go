@@ -64,7 +64,9 @@ type Node struct {
 
 	files fileShares
 
-	health   health
+	root   *rootUser // that this node tries to make; nil: none
+	health health
+
 	stopping atomic.Bool
 	fatal    context.CancelCauseFunc
 }

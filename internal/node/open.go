@@ -172,20 +172,31 @@ func (n *Node) bootstrapTogether(ctx context.Context, settings metadata.Settings
 		case <-again.C:
 		}
 	}
-	n.cluster.running.Go(func() {
-		for {
-			err := n.configure(ctx, settings)
-			if err == nil || ctx.Err() != nil {
-				return
-			}
-			if !retriable(err) {
-				n.log.Error("the settings of the cluster are not brought in line with this configuration", "err", err)
-				return
-			}
-			time.Sleep(bootstrapRetry)
-		}
-	})
+	n.tellRoot()
+	n.cluster.running.Go(func() { n.configureTogether(ctx, settings) })
 	return nil
+}
+
+// configureTogether brings the settings of the cluster in line with the configuration,
+// as soon as somebody leads.
+func (n *Node) configureTogether(ctx context.Context, settings metadata.Settings) {
+	again := time.NewTicker(bootstrapRetry)
+	defer again.Stop()
+	for {
+		err := n.configure(ctx, settings)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return
+		case !retriable(err):
+			n.log.Error("the settings of the cluster are not brought in line with this configuration", "err", err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+	}
 }
 
 // bootstrapRetry is the pause before what another node has to decide is tried again.
@@ -196,21 +207,42 @@ func retriable(err error) bool {
 	return ok && code.Retriable()
 }
 
+// rootUser is the first user as this node would make it.
+type rootUser struct {
+	name, hash string
+	generated  bool // its password is, and is shown in the log
+}
+
+// makeRoot makes the root user. It is the same one at each attempt: the outcome of one
+// before may be open, and one password is told.
 func (n *Node) makeRoot(ctx context.Context, settings metadata.Settings) error {
-	name, password := n.rootCredentials()
-	hasher, err := auth.NewHasher(auth.HasherOptions{})
-	if err != nil {
-		return err
+	if n.root == nil {
+		name, password, generated := n.rootCredentials()
+		hasher, err := auth.NewHasher(auth.HasherOptions{})
+		if err != nil {
+			return err
+		}
+		hash, err := hasher.Hash(ctx, []byte(password))
+		if err != nil {
+			return fmt.Errorf("root user: %w", err)
+		}
+		n.root = &rootUser{name, hash, generated}
 	}
-	hash, err := hasher.Hash(ctx, []byte(password))
-	if err != nil {
-		return fmt.Errorf("root user: %w", err)
-	}
-	body, err := metadata.Bootstrap{Username: name, PasswordHash: hash, Settings: settings}.Encode()
+	body, err := metadata.Bootstrap{Username: n.root.name, PasswordHash: n.root.hash, Settings: settings}.Encode()
 	if err != nil {
 		return fmt.Errorf("root user: %w", err)
 	}
 	return n.internal(ctx, metadata.OperationBootstrap, body)
+}
+
+// tellRoot says so when another node was quicker, as the log may show a password here.
+func (n *Node) tellRoot() {
+	if n.root == nil || !n.root.generated {
+		return
+	}
+	if root, ok := n.engine.View().User(galgo.NumericID(0)); ok && root.PasswordHash != n.root.hash {
+		n.log.Warn("the root user was made by another node: its name and password are those of that node's configuration or log, not those shown here")
+	}
 }
 
 // generatedMark begins the one message that holds a secret, and that therefore never
@@ -219,19 +251,19 @@ const generatedMark = "root user made: name"
 
 // rootCredentials decides the first password: see the decision on root
 // credentials in docs/decisions.
-func (n *Node) rootCredentials() (name, password string) {
+func (n *Node) rootCredentials() (name, password string, generated bool) {
 	root := n.cfg.Root
 	switch {
 	case root.Username != "":
-		return root.Username, root.Password
+		return root.Username, root.Password, false
 	case !reachable(n.cfg.Listen()):
 		n.log.Warn("root user made with the well-known name and password; set GALGO_ROOT_USERNAME and GALGO_ROOT_PASSWORD before others can reach this server", "username", wellKnown)
-		return wellKnown, wellKnown
+		return wellKnown, wellKnown, false
 	}
-	generated := rand.Text()
+	password = rand.Text()
 	// In the text of the message: attributes of this name are masked in every log.
-	n.log.Warn(generatedMark + " " + wellKnown + ", password " + generated + " (generated, shown only here)")
-	return wellKnown, generated
+	n.log.Warn(generatedMark + " " + wellKnown + ", password " + password + " (generated, shown only here)")
+	return wellKnown, password, true
 }
 
 // internal runs an operation of the node's own through the metadata log.

@@ -168,6 +168,9 @@ func TestAnswersWithoutRoomAreLost(t *testing.T) {
 	k := n.peers[1]
 	k.answer(1, make([]byte, queueBytesMax))
 	k.answer(2, make([]byte, shortBody))
+	if n := k.out[Bulk].queue.waiting[rankAnswer].len(); n != 1 {
+		t.Errorf("%d answers wait in the room of answers, want 1", n)
+	}
 	batch := k.out[Control].queue.take(nil)
 	if len(batch) != 1 || batch[0].kind != recordLost || binary.LittleEndian.Uint64(batch[0].head) != 2 {
 		t.Fatalf("instead of an answer: %+v", batch)
