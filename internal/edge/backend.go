@@ -135,7 +135,13 @@ type SendRequest struct {
 	Numbered bool // the header carried a request checksum: store it once (design.md §3.5)
 	User     uint32
 	Born     uint64 // of the user, see metadata.Actor
+	Gate     Gate   // nil: nothing is asked
 }
+
+// Gate is asked on the loop of a group, just before a write goes into its log: has
+// everything of the same client that came before gone into it? Else the write is refused
+// as not accepted, so that it does not overtake. It must not block.
+type Gate interface{ Admit() bool }
 
 // SendReply answers a SendRequest. Code 0: stored at Base, committed at Op.
 type SendReply struct {
@@ -157,6 +163,7 @@ type OffsetRequest struct {
 	Request  uint64
 	User     uint32
 	Born     uint64 // of the user, see metadata.Actor
+	Gate     Gate   // see SendRequest
 }
 
 // OffsetReply answers reads and writes of consumer offsets.

@@ -250,7 +250,7 @@ func (e *Engine) submit(req edge.MetadataRequest, done func(edge.MetadataReply))
 func (e *Engine) Send(req edge.SendRequest, done func(edge.SendReply)) {
 	r := shard.SendRequest{
 		Group: vsr.GroupID(req.Group), Batch: req.Batch, Client: req.Client,
-		Request: req.Request, Numbered: req.Numbered, User: req.User,
+		Request: req.Request, Numbered: req.Numbered, User: req.User, Gate: req.Gate,
 	}
 	e.onData(req.Group, func(d *shard.Data) {
 		d.Send(r, func(code galgo.Code, base uint64, op vsr.Op) {
@@ -279,7 +279,7 @@ type offsetWrite func(*shard.Data, shard.OffsetRequest, func(galgo.Code, vsr.Op)
 func (e *Engine) writeOffset(req edge.OffsetRequest, write offsetWrite, done func(edge.OffsetReply)) {
 	r := shard.OffsetRequest{
 		Group: vsr.GroupID(req.Group), Kind: req.Kind, Key: req.Key, Offset: req.Offset,
-		Monotone: req.Monotone, Client: req.Client, Request: req.Request, User: req.User, Allowed: e.allowed(&req),
+		Monotone: req.Monotone, Client: req.Client, Request: req.Request, User: req.User, Allowed: e.allowed(&req), Gate: req.Gate,
 	}
 	e.onData(req.Group, func(d *shard.Data) {
 		write(d, r, func(code galgo.Code, op vsr.Op) {

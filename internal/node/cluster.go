@@ -378,9 +378,9 @@ func (c *cluster) Deliver(m vsr.Message, done func()) {
 }
 
 // Asked implements peer.Handler.
-func (c *cluster) Asked(_, subject uint8, question []byte, answer func([]byte)) {
+func (c *cluster) Asked(from, subject uint8, question []byte, answer func([]byte)) {
 	if r := c.router.Load(); r != nil {
-		r.Asked(subject, question, answer)
+		r.Asked(from, subject, question, answer)
 	} else {
 		answer(nil)
 	}

@@ -255,8 +255,9 @@ func (in *incoming) ask(body []byte) {
 		return
 	}
 	in.link.links.handler.Asked(in.link.id, subject, body[callHeadSize:], func(answer []byte) {
-		in.link.answer(id, answer)
+		// In this order: who asked may fill the room as soon as it has the answer.
 		in.asked.release(askedCost + len(body))
+		in.link.answer(id, answer)
 	})
 }
 

@@ -68,6 +68,16 @@ func (c *calls) end(id uint64) (call, bool) {
 	return q, ok
 }
 
+// forget has nobody told of a question.
+func (c *calls) forget(id uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q, ok := c.pending[id]; ok {
+		q.done = func([]byte, error) {}
+		c.pending[id] = q
+	}
+}
+
 // answered tells an answer to who waits for it, if the one that was asked gives it.
 func (c *calls) answered(from uint8, id uint64, answer []byte) { c.over(from, id, answer, nil) }
 
@@ -113,7 +123,8 @@ const shortBody = 16 << 10
 
 // Ask asks a peer, after what was asked of it on the same lane. done is called once, from
 // any goroutine, and must not block: with the answer, with ErrNotAsked, or with ErrLost.
-// cancel forgets the question: done is not called any more unless it was.
+// cancel forgets who asked: done is not called any more unless it was. The question counts
+// until it is answered or lost, as it does for the one that was asked.
 func (l *Links) Ask(to uint8, lane Lane, subject uint8, head, body []byte, done func(answer []byte, err error)) (cancel func()) {
 	nothing := func() {}
 	if int(to) >= len(l.peers) || to == l.o.Self {
@@ -133,7 +144,7 @@ func (l *Links) Ask(to uint8, lane Lane, subject uint8, head, body []byte, done 
 		}
 		return nothing
 	}
-	return func() { l.calls.end(id) }
+	return func() { l.calls.forget(id) }
 }
 
 // answer sends the answer to a question of the peer. It may be lost with the connection,

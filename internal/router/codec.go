@@ -22,6 +22,37 @@ const (
 // errMalformed: a question or an answer has a length that it cannot have.
 var errMalformed = errors.New("router: what another node sent is malformed")
 
+// refusalSize is the length of an answer that says why nothing was done: 1 is that the
+// node leads and has too much to do. Without it there is no reason.
+const refusalSize = 1
+
+const reasonBusy = 1
+
+// refusalOf reads an answer that is no longer than a refusal.
+func refusalOf(answer []byte) refusal {
+	if len(answer) == refusalSize && answer[0] == reasonBusy {
+		return busy
+	}
+	return nothing
+}
+
+// turnSize is the length of what keeps the order of writes, before each: 8 process of
+// the one who asks, 8 round.
+const turnSize = 16
+
+func appendTurn(b []byte, asker, round uint64) []byte {
+	b = binary.LittleEndian.AppendUint64(b, asker)
+	return binary.LittleEndian.AppendUint64(b, round)
+}
+
+// cutTurn returns what follows.
+func cutTurn(b []byte) (asker, round uint64, rest []byte, err error) {
+	if len(b) < turnSize {
+		return 0, 0, nil, errMalformed
+	}
+	return binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), b[turnSize:], nil
+}
+
 const (
 	metadataSize      = 53
 	metadataReplySize = 31

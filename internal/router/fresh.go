@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"galgo"
+	"galgo/internal/edge"
 	"galgo/internal/peer"
 )
 
@@ -21,10 +22,12 @@ type freshness struct {
 func (r *Router) Fresh(done func(ok bool)) {
 	t := &trip[freshness]{
 		router: r, group: metadataGroup, lane: peer.Control, subject: subjectFresh,
-		here:    r.freshHere,
-		decode:  decodeFreshness,
-		refused: func(v *freshness) bool { return !v.ok },
-		refusal: func(galgo.Code) freshness { return freshness{} },
+		question: func(uint64) (head, body []byte) { return nil, nil },
+		here:     func(_ edge.Gate, done func(freshness)) { r.freshHere(done) },
+		decode:   decodeFreshness,
+		refused:  func(v *freshness) bool { return !v.ok },
+		pending:  func(*freshness) bool { return false },
+		refusal:  func(galgo.Code) freshness { return freshness{} },
 		settle: func(v freshness, tell func(freshness)) {
 			r.Reached(v.op, func(there bool) { tell(freshness{v.op, there}) })
 		},

@@ -81,11 +81,11 @@ func TestRightsAreJudgedByWhoDecides(t *testing.T) {
 				}
 			}
 		}
-		r.Asked(subjectSend, append(appendSend(nil, &send, c.seen), send.Batch...), judged(subjectSend, func(b []byte) (galgo.Code, error) {
+		r.Asked(0, subjectSend, append(appendSend(appendTurn(nil, 1, 1), &send, c.seen), send.Batch...), judged(subjectSend, func(b []byte) (galgo.Code, error) {
 			v, err := decodeSendReply(b)
 			return v.Code, err
 		}))
-		r.Asked(subjectStoreOffset, appendOffset(nil, &offset, c.seen), judged(subjectStoreOffset, func(b []byte) (galgo.Code, error) {
+		r.Asked(0, subjectStoreOffset, appendOffset(appendTurn(nil, 1, 1), &offset, c.seen), judged(subjectStoreOffset, func(b []byte) (galgo.Code, error) {
 			v, err := decodeOffsetReply(b)
 			return v.Code, err
 		}))

@@ -3,11 +3,17 @@
 // answers its own client. It waits, for a bounded time, while nobody leads.
 //
 // A request that nobody has accepted is tried again. One that left and was not answered
-// is not: its outcome is open, which the client is told, and a client that repeats it is
-// recognised by the log.
+// is not, unless the log would recognise it: its outcome is open, which the client is
+// told, and a client that repeats it is recognised by the log if it can be.
+//
+//	line.go    the writes of a client to a group, in their order
+//	trip.go    one request
+//	guests.go  the order of what other nodes ask for
+//	codec.go   the bytes of questions and answers
 package router
 
 import (
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +21,7 @@ import (
 	"galgo/internal/edge"
 	"galgo/internal/metadata"
 	"galgo/internal/peer"
+	"galgo/internal/vsr"
 	"galgo/internal/wire"
 )
 
@@ -25,8 +32,6 @@ const (
 	// answerMax is how long an answer of another node may take; as long as the edge waits.
 	answerMax = 25 * time.Second
 	shortBody = 16 << 10
-	pauseMin  = 5 * time.Millisecond
-	pauseMax  = 100 * time.Millisecond
 )
 
 // Local is what the router needs of this node's engine.
@@ -52,12 +57,17 @@ type Router struct {
 	self    uint8
 	peers   Peers
 	stopped atomic.Bool
-	lines   lines
+	process uint64 // of all routers that others may have heard of, this one
+
+	arrivals atomic.Uint64
+	rounds   rounds
+	lines    [linesShards]lines
+	guests   guests
 }
 
 // New returns a router between the engine of a replica and its peers.
 func New(local Local, self uint8, peers Peers) *Router {
-	return &Router{Local: local, self: self, peers: peers}
+	return &Router{Local: local, self: self, peers: peers, process: rand.Uint64()}
 }
 
 // Stop has requests refused that would wait for somebody to accept them.
@@ -65,30 +75,34 @@ func (r *Router) Stop() { r.stopped.Store(true) }
 
 // Metadata implements edge.Backend.
 func (r *Router) Metadata(req edge.MetadataRequest, done func(edge.MetadataReply)) {
-	refusal := func(code galgo.Code) edge.MetadataReply {
-		return edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: req.Operation, Code: code}
-	}
 	t := &trip[edge.MetadataReply]{
-		router: r, lane: laneOf(len(req.Body)), subject: subjectMetadata, head: appendMetadata(nil, &req), body: req.Body,
-		here:    func(done func(edge.MetadataReply)) { r.Local.Metadata(req, done) },
-		decode:  decodeMetadataReply,
-		refused: func(v *edge.MetadataReply) bool { return refusedMetadata(v) },
-		refusal: refusal,
-		settle: func(v edge.MetadataReply, tell func(edge.MetadataReply)) {
-			if v.Outcome == edge.OutcomeReply && v.Op > 0 {
-				r.Reached(v.Op, func(there bool) {
-					if !there {
-						r.Told(0, v.Op)
-					}
-					tell(v)
-				})
-			} else {
-				tell(v)
-			}
+		router: r, lane: laneOf(len(req.Body)), subject: subjectMetadata,
+		question: func(uint64) (head, body []byte) { return appendMetadata(nil, &req), req.Body },
+		here:     func(_ edge.Gate, done func(edge.MetadataReply)) { r.Local.Metadata(req, done) },
+		decode:   decodeMetadataReply,
+		refused:  refusedMetadata,
+		pending:  func(*edge.MetadataReply) bool { return false },
+		refusal: func(code galgo.Code) edge.MetadataReply {
+			return edge.MetadataReply{Outcome: edge.OutcomeResult, Operation: req.Operation, Code: code}
 		},
-		done: done,
+		settle: r.settleMetadata,
+		done:   done,
 	}
 	t.enter()
+}
+
+// settleMetadata waits until what another node has decided shows here.
+func (r *Router) settleMetadata(v edge.MetadataReply, tell func(edge.MetadataReply)) {
+	if v.Outcome != edge.OutcomeReply || v.Op == 0 {
+		tell(v)
+		return
+	}
+	r.Reached(v.Op, func(there bool) {
+		if !there {
+			r.Told(0, v.Op)
+		}
+		tell(v)
+	})
 }
 
 // laneOf is the lane of a question whose order among others does not matter.
@@ -105,11 +119,20 @@ func refusedMetadata(v *edge.MetadataReply) bool {
 
 // Send implements edge.Backend.
 func (r *Router) Send(req edge.SendRequest, done func(edge.SendReply)) {
+	seen := r.View().Op()
 	t := &trip[edge.SendReply]{
-		router: r, group: req.Group, client: req.Client, lane: peer.Bulk, subject: subjectSend, head: appendSend(nil, &req, r.View().Op()), body: req.Batch,
-		here:    func(done func(edge.SendReply)) { r.Local.Send(req, done) },
+		router: r, group: req.Group, client: req.Client, lane: peer.Bulk, subject: subjectSend, recognised: req.Numbered,
+		question: func(round uint64) (head, body []byte) {
+			return appendSend(appendTurn(nil, r.process, round), &req, seen), req.Batch
+		},
+		here: func(gate edge.Gate, done func(edge.SendReply)) {
+			req := req
+			req.Gate = gate
+			r.Local.Send(req, done)
+		},
 		decode:  decodeSendReply,
 		refused: func(v *edge.SendReply) bool { return v.Code == galgo.CodeTransientNotAccepted },
+		pending: func(v *edge.SendReply) bool { return v.Code == galgo.CodeTransientNotCommitted },
 		refusal: func(code galgo.Code) edge.SendReply { return edge.SendReply{Code: code} },
 		settle: func(v edge.SendReply, tell func(edge.SendReply)) {
 			r.told(req.Group, v.Code, v.Op)
@@ -131,11 +154,20 @@ func (r *Router) DeleteOffset(req edge.OffsetRequest, done func(edge.OffsetReply
 }
 
 func (r *Router) offset(req edge.OffsetRequest, subject uint8, here func(edge.OffsetRequest, func(edge.OffsetReply)), done func(edge.OffsetReply)) {
+	seen := r.View().Op()
 	t := &trip[edge.OffsetReply]{
-		router: r, group: req.Group, client: req.Client, lane: peer.Bulk, subject: subject, head: appendOffset(nil, &req, r.View().Op()),
-		here:    func(done func(edge.OffsetReply)) { here(req, done) },
+		router: r, group: req.Group, client: req.Client, lane: peer.Bulk, subject: subject,
+		question: func(round uint64) (head, body []byte) {
+			return appendOffset(appendTurn(nil, r.process, round), &req, seen), nil
+		},
+		here: func(gate edge.Gate, done func(edge.OffsetReply)) {
+			req := req
+			req.Gate = gate
+			here(req, done)
+		},
 		decode:  decodeOffsetReply,
 		refused: func(v *edge.OffsetReply) bool { return v.Code == galgo.CodeTransientNotAccepted },
+		pending: func(*edge.OffsetReply) bool { return false },
 		refusal: func(code galgo.Code) edge.OffsetReply { return edge.OffsetReply{Code: code} },
 		settle: func(v edge.OffsetReply, tell func(edge.OffsetReply)) {
 			r.told(req.Group, v.Code, v.Op)
@@ -153,25 +185,18 @@ func (r *Router) told(group uint64, code galgo.Code, op uint64) {
 }
 
 // Asked answers the question of a peer from what this node decides itself: a question
-// goes no further. An empty answer says that nothing was done.
-func (r *Router) Asked(subject uint8, question []byte, answer func([]byte)) {
+// goes no further. An answer without a reply says that nothing was done.
+func (r *Router) Asked(from, subject uint8, question []byte, answer func([]byte)) {
 	switch subject {
 	case subjectMetadata:
 		if req, err := decodeMetadata(question); err == nil {
-			r.Local.Metadata(req, func(v edge.MetadataReply) { answer(appendMetadataReply(nil, &v)) })
-			return
-		}
-	case subjectSend:
-		if req, seen, err := decodeSend(question); err == nil && wire.Batch(req.Batch).ValidateProduced() == nil {
-			reply := func(v edge.SendReply) { answer(appendSendReply(nil, &v)) }
-			switch r.judge(req.Group, metadata.Actor{User: req.User, Born: req.Born}, metadata.RuleSend, seen) {
-			case allowed:
-				r.Local.Send(req, reply)
-			case denied:
-				reply(edge.SendReply{Code: galgo.CodeUnauthorized})
-			default:
-				answer(nil)
-			}
+			r.Local.Metadata(req, func(v edge.MetadataReply) {
+				if refusedMetadata(&v) {
+					r.refuse(0, answer)
+				} else {
+					answer(appendMetadataReply(nil, &v))
+				}
+			})
 			return
 		}
 	case subjectFresh:
@@ -179,25 +204,81 @@ func (r *Router) Asked(subject uint8, question []byte, answer func([]byte)) {
 			r.freshHere(func(v freshness) { answer(appendFreshness(nil, &v)) })
 			return
 		}
-	case subjectStoreOffset, subjectDeleteOffset:
-		if req, seen, err := decodeOffset(question); err == nil {
-			here := r.Local.StoreOffset
-			if subject == subjectDeleteOffset {
-				here = r.Local.DeleteOffset
-			}
-			reply := func(v edge.OffsetReply) { answer(appendOffsetReply(nil, &v)) }
-			switch r.judge(req.Group, metadata.Actor{User: req.User, Born: req.Born}, metadata.RulePoll, seen) {
-			case allowed:
-				here(req, reply)
-			case denied:
-				reply(edge.OffsetReply{Code: galgo.CodeUnauthorized})
-			default:
-				answer(nil)
-			}
+	case subjectSend, subjectStoreOffset, subjectDeleteOffset:
+		if asker, round, rest, err := cutTurn(question); err == nil && from < vsr.ReplicasMax {
+			r.askedToWrite(&guest{guests: &r.guests, from: from, asker: asker, round: round}, subject, rest, answer)
 			return
 		}
 	}
 	answer(nil)
+}
+
+// refuse answers that nothing was done, and whether that is as this node has too much to
+// do: who asks waits then, and else looks for who leads.
+func (r *Router) refuse(group uint64, answer func([]byte)) {
+	r.Leader(group, func(leader uint8, known bool) {
+		if known && leader == r.self {
+			answer([]byte{reasonBusy})
+		} else {
+			answer(nil)
+		}
+	})
+}
+
+// askedToWrite decides a write of another node's client.
+func (r *Router) askedToWrite(g *guest, subject uint8, question []byte, answer func([]byte)) {
+	if subject == subjectSend {
+		req, seen, err := decodeSend(question)
+		if err != nil || wire.Batch(req.Batch).ValidateProduced() != nil {
+			answer(nil)
+			return
+		}
+		g.place, req.Gate = place{req.Client, req.Group}, g
+		reply := func(v edge.SendReply) {
+			if v.Code == galgo.CodeTransientNotAccepted {
+				g.refuse()
+				r.refuse(req.Group, answer)
+			} else {
+				answer(appendSendReply(nil, &v))
+			}
+		}
+		r.judged(g, req.User, req.Born, metadata.RuleSend, seen, answer, func() { r.Local.Send(req, reply) },
+			func() { reply(edge.SendReply{Code: galgo.CodeUnauthorized}) })
+		return
+	}
+	req, seen, err := decodeOffset(question)
+	if err != nil {
+		answer(nil)
+		return
+	}
+	g.place, req.Gate = place{req.Client, req.Group}, g
+	here := r.Local.StoreOffset
+	if subject == subjectDeleteOffset {
+		here = r.Local.DeleteOffset
+	}
+	reply := func(v edge.OffsetReply) {
+		if v.Code == galgo.CodeTransientNotAccepted {
+			g.refuse()
+			r.refuse(req.Group, answer)
+		} else {
+			answer(appendOffsetReply(nil, &v))
+		}
+	}
+	r.judged(g, req.User, req.Born, metadata.RulePoll, seen, answer, func() { here(req, reply) },
+		func() { reply(edge.OffsetReply{Code: galgo.CodeUnauthorized}) })
+}
+
+// judged does what a write's rights allow.
+func (r *Router) judged(g *guest, user uint32, born uint64, rule metadata.Rule, seen uint64, answer func([]byte), do, deny func()) {
+	switch r.judge(g.place.group, metadata.Actor{User: user, Born: born}, rule, seen) {
+	case allowed:
+		do()
+	case denied:
+		deny()
+	default:
+		g.refuse()
+		answer(nil)
+	}
 }
 
 // judgement is what the deciding node finds of the rights of a write.

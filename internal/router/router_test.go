@@ -49,8 +49,13 @@ func next[T any](list *[]T) T {
 
 func (n *fakeNode) Send(req edge.SendRequest, done func(edge.SendReply)) {
 	n.mu.Lock()
+	gate := req.Gate
+	req.Gate = nil
 	n.sends = append(n.sends, req)
 	code := next(&n.codes)
+	if gate != nil && !gate.Admit() {
+		code = refused
+	}
 	n.mu.Unlock()
 	done(edge.SendReply{Code: code, Base: 70, Op: 7})
 }
@@ -100,7 +105,7 @@ func (p *fakePeers) Ask(to uint8, _ peer.Lane, subject uint8, head, body []byte,
 	if err != nil {
 		done(nil, err)
 	} else {
-		p.others[to].Asked(subject, slices.Concat(head, body), func(b []byte) { done(b, nil) })
+		p.others[to].Asked(0, subject, slices.Concat(head, body), func(b []byte) { done(b, nil) })
 	}
 	return func() {}
 }
@@ -141,24 +146,27 @@ func TestSend(t *testing.T) {
 		want        galgo.Code
 		asked       int // questions to the other node
 		told        bool
+		numbered    bool
 	}{
-		{"this node leads", []galgo.Code{accepted}, nil, []int{0}, nil, accepted, 0, false},
-		{"this node leads, and refuses for good", []galgo.Code{galgo.CodeResourceNotFound}, nil, []int{0}, nil, galgo.CodeResourceNotFound, 0, false},
-		{"this node leads, and has too much to do", []galgo.Code{refused}, nil, []int{0}, nil, refused, 0, false},
-		{"another leads", []galgo.Code{refused}, []galgo.Code{accepted}, []int{1}, nil, accepted, 1, true},
-		{"another leads, and refuses for good", []galgo.Code{refused}, []galgo.Code{galgo.CodeResourceNotFound}, []int{1}, nil, galgo.CodeResourceNotFound, 1, false},
-		{"nobody leads for a while", []galgo.Code{refused}, []galgo.Code{accepted}, []int{-1, -1, 1}, nil, accepted, 1, true},
-		{"this node comes to lead", []galgo.Code{refused, refused, accepted}, nil, []int{-1}, nil, accepted, 0, false},
-		{"the other does not lead any more", []galgo.Code{refused}, []galgo.Code{refused, refused, accepted}, []int{1}, nil, accepted, 3, true},
-		{"no connection for a while", []galgo.Code{refused}, []galgo.Code{accepted}, []int{1}, []error{peer.ErrNotAsked, peer.ErrNotAsked, nil}, accepted, 3, true},
-		{"the answer is lost", []galgo.Code{refused}, []galgo.Code{accepted}, []int{1}, []error{peer.ErrLost}, open, 1, false},
-		{"the outcome is open there", []galgo.Code{refused}, []galgo.Code{open}, []int{1}, nil, open, 1, false},
+		{"this node leads", []galgo.Code{accepted}, nil, []int{0}, nil, accepted, 0, false, false},
+		{"this node leads, and refuses for good", []galgo.Code{galgo.CodeResourceNotFound}, nil, []int{0}, nil, galgo.CodeResourceNotFound, 0, false, false},
+		{"this node leads, and has too much to do", []galgo.Code{refused}, nil, []int{0}, nil, refused, 0, false, false},
+		{"another leads", []galgo.Code{refused}, []galgo.Code{accepted}, []int{1}, nil, accepted, 1, true, false},
+		{"another leads, and refuses for good", []galgo.Code{refused}, []galgo.Code{galgo.CodeResourceNotFound}, []int{1}, nil, galgo.CodeResourceNotFound, 1, false, false},
+		{"nobody leads for a while", []galgo.Code{refused}, []galgo.Code{accepted}, []int{-1, -1, 1}, nil, accepted, 1, true, false},
+		{"this node comes to lead", []galgo.Code{refused, refused, accepted}, nil, []int{-1}, nil, accepted, 0, false, false},
+		{"the other does not lead any more", []galgo.Code{refused}, []galgo.Code{refused, refused, accepted}, []int{1}, nil, accepted, 3, true, false},
+		{"no connection for a while", []galgo.Code{refused}, []galgo.Code{accepted}, []int{1}, []error{peer.ErrNotAsked, peer.ErrNotAsked, nil}, accepted, 3, true, false},
+		{"the answer is lost", []galgo.Code{refused}, []galgo.Code{accepted}, []int{1}, []error{peer.ErrLost}, open, 1, false, false},
+		{"the answer is lost, and the log will know it", []galgo.Code{refused}, []galgo.Code{accepted}, []int{1}, []error{peer.ErrLost, nil}, accepted, 2, true, true},
+		{"the answer is lost, and it is under way", []galgo.Code{refused}, []galgo.Code{open, open, accepted}, []int{1}, []error{peer.ErrLost, nil}, accepted, 4, true, true},
+		{"the outcome is open there", []galgo.Code{refused}, []galgo.Code{open}, []int{1}, nil, open, 1, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			here, there := &fakeNode{codes: c.here, leader: c.leader}, &fakeNode{codes: c.there, leader: []int{-1}}
 			r, p := world(here, there, c.fail...)
 			got := make(chan edge.SendReply, 2)
-			req := edge.SendRequest{Group: 5, Batch: batch(), Count: 1, Client: galgo.ClientID{3}, Request: 9, Numbered: true, User: 4, Born: 8}
+			req := edge.SendRequest{Group: 5, Batch: batch(), Count: 1, Client: galgo.ClientID{3}, Request: 9, Numbered: c.numbered, User: 4, Born: 8}
 			r.Send(req, func(v edge.SendReply) { got <- v })
 			v := <-got
 			if v.Code != c.want || len(p.asked) != c.asked || (here.told[5] == 7) != c.told {
@@ -253,11 +261,11 @@ func TestQuestionsThatMakeNoSense(t *testing.T) {
 		subject  uint8
 		question []byte
 	}{
-		{0, nil}, {99, make([]byte, 100)}, {subjectMetadata, make([]byte, metadataSize-1)}, {subjectSend, make([]byte, sendSize)},
-		{subjectSend, append(appendSend(nil, &edge.SendRequest{}, 0), damaged...)}, {subjectStoreOffset, make([]byte, offsetSize+1)}, {subjectFresh, []byte{1}},
+		{0, nil}, {99, make([]byte, 100)}, {subjectMetadata, make([]byte, metadataSize-1)}, {subjectSend, make([]byte, turnSize-1)}, {subjectSend, make([]byte, turnSize+sendSize)},
+		{subjectSend, append(appendSend(appendTurn(nil, 1, 1), &edge.SendRequest{}, 0), damaged...)}, {subjectStoreOffset, make([]byte, turnSize+offsetSize+1)}, {subjectFresh, []byte{1}},
 	} {
 		answers := 0
-		r.Asked(q.subject, q.question, func(b []byte) {
+		r.Asked(0, q.subject, q.question, func(b []byte) {
 			answers++
 			if len(b) > 0 {
 				t.Errorf("subject %d is answered %x", q.subject, b)

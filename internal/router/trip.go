@@ -2,11 +2,11 @@ package router
 
 import (
 	"errors"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"galgo"
+	"galgo/internal/edge"
 	"galgo/internal/peer"
 )
 
@@ -16,95 +16,72 @@ type trip[T any] struct {
 	group  uint64
 	client galgo.ClientID // whose writes to the group keep their order; zero: of nobody
 
-	here    func(done func(T)) // asks this node
-	lane    peer.Lane
-	subject uint8 // head and body: the question to another
-	head    []byte
-	body    []byte
-	decode  func([]byte) (T, error)
-	refused func(*T) bool // nobody has done anything
-	refusal func(galgo.Code) T
-	settle  func(v T, tell func(T)) // takes the answer of another node
-	done    func(T)
+	here     func(gate edge.Gate, done func(T)) // asks this node
+	lane     peer.Lane
+	subject  uint8
+	question func(round uint64) (head, body []byte) // to another
+	decode   func([]byte) (T, error)
+	refused  func(*T) bool // nobody has done anything
+	pending  func(*T) bool // what became of it is not known there
+	refusal  func(galgo.Code) T
+	settle   func(v T, tell func(T)) // takes the answer of another node
+	done     func(T)
+	// recognised: the log knows the request when it comes again, so that what was lost on
+	// the way is asked once more.
+	recognised bool
 
-	first bool      // of its line
-	until time.Time // zero before it waits
-	pause time.Duration
+	line  *line
+	order uint64
+	until time.Time
+	open  bool // it left, and what became of it is not known
 }
 
-// enter asks this node, unless an earlier write of the client is on its way.
 func (t *trip[T]) enter() {
-	if t.ordered() && t.router.lines.some.Load() {
-		t.until = time.Now().Add(patience)
-		if t.router.lines.behind(t.line(), t.next) {
-			return
-		}
+	t.order = t.router.arrivals.Add(1)
+	if (t.client == galgo.ClientID{}) {
+		t.line = t.router.alone(t.group, t)
+	} else {
+		t.router.join(place{t.client, t.group}, t, &t.line)
 	}
-	t.begin()
+	t.line.pump()
 }
 
-func (t *trip[T]) ordered() bool { return t.client != galgo.ClientID{} }
+func (t *trip[T]) number() uint64       { return t.order }
+func (t *trip[T]) deadline() *time.Time { return &t.until }
 
-func (t *trip[T]) line() line { return line{t.client, t.group} }
+// Admit implements edge.Gate.
+func (t *trip[T]) Admit() bool { return t.line.unbroken() }
 
-func (t *trip[T]) begin() { t.here(t.answeredHere) }
-
-// next begins as the first of its line.
-func (t *trip[T]) next() {
-	t.first = true
-	t.begin()
+func (t *trip[T]) fly(to uint8, round uint64) {
+	if to == t.router.self {
+		t.here(t, t.answeredHere)
+	} else {
+		t.ask(to, round)
+	}
 }
 
-// end tells the outcome, and has the next of the line begin.
-func (t *trip[T]) end(v T) {
-	t.done(v)
-	if t.first {
-		t.router.lines.leave(t.line())
+// fail tells the client that nobody has accepted the request, or that its outcome is
+// open.
+func (t *trip[T]) fail() {
+	if t.open {
+		t.done(t.refusal(galgo.CodeTransientNotCommitted))
+	} else {
+		t.done(t.refusal(galgo.CodeTransientNotAccepted))
 	}
 }
 
 func (t *trip[T]) answeredHere(v T) {
-	if !t.refused(&v) {
-		t.end(v)
+	if t.refused(&v) {
+		t.line.landed(t, here)
 		return
 	}
-	if t.ordered() && !t.first {
-		if !t.router.lines.join(t.line(), t.next) {
-			return
-		}
-		t.first = true
-	}
-	t.router.Leader(t.group, func(leader uint8, known bool) {
-		switch {
-		case !known:
-			t.again()
-		case leader == t.router.self:
-			t.end(v) // it has too much to do, or will lead in a moment
-		default:
-			t.ask(leader)
-		}
-	})
+	t.done(v)
+	t.line.landed(t, taken)
 }
 
-// again tries once more after a pause, unless it took too long already.
-func (t *trip[T]) again() {
-	now := time.Now()
-	switch {
-	case t.until.IsZero():
-		t.until = now.Add(patience)
-	case now.After(t.until) || t.router.stopped.Load():
-		t.end(t.refusal(galgo.CodeTransientNotAccepted))
-		return
-	}
-	t.pause = max(t.pause, pauseMin)
-	pause := t.pause/2 + rand.N(t.pause)
-	t.pause = min(2*t.pause, pauseMax)
-	time.AfterFunc(pause, t.begin) // from here on the trip is that of another goroutine
-}
-
-// ask asks the node that leads. An answer that does not come in time is not waited for:
-// the outcome is open.
-func (t *trip[T]) ask(leader uint8) {
+// ask asks another node. An answer that does not come in time is not waited for: the
+// outcome is open.
+func (t *trip[T]) ask(to uint8, round uint64) {
 	var over atomic.Bool
 	var cancel atomic.Pointer[func()]
 	timer := time.AfterFunc(answerMax, func() {
@@ -114,9 +91,10 @@ func (t *trip[T]) ask(leader uint8) {
 		if forget := cancel.Load(); forget != nil {
 			(*forget)()
 		}
-		t.end(t.refusal(galgo.CodeTransientNotCommitted))
+		t.unknown()
 	})
-	forget := t.router.peers.Ask(leader, t.lane, t.subject, t.head, t.body, func(answer []byte, err error) {
+	head, body := t.question(round)
+	forget := t.router.peers.Ask(to, t.lane, t.subject, head, body, func(answer []byte, err error) {
 		if over.CompareAndSwap(false, true) {
 			timer.Stop()
 			t.answered(answer, err)
@@ -126,21 +104,39 @@ func (t *trip[T]) ask(leader uint8) {
 }
 
 func (t *trip[T]) answered(answer []byte, err error) {
-	if errors.Is(err, peer.ErrNotAsked) || err == nil && len(answer) == 0 {
-		t.again()
+	switch {
+	case errors.Is(err, peer.ErrNotAsked):
+		t.line.landed(t, unasked)
 		return
-	}
-	if err != nil {
-		t.end(t.refusal(galgo.CodeTransientNotCommitted))
+	case err != nil:
+		t.open = true
+		if t.recognised {
+			t.line.landed(t, lost)
+		} else {
+			t.unknown()
+		}
+		return
+	case len(answer) <= refusalSize:
+		t.line.landed(t, refusalOf(answer))
 		return
 	}
 	v, err := t.decode(answer)
-	switch {
-	case err != nil:
-		t.end(t.refusal(galgo.CodeTransientNotCommitted))
-	case t.refused(&v):
-		t.again()
-	default:
-		t.settle(v, t.end)
+	if err != nil {
+		t.unknown()
+		return
 	}
+	if t.open && t.pending(&v) { // it has come twice, and the first one is under way
+		t.line.landed(t, lost)
+		return
+	}
+	t.settle(v, func(v T) {
+		t.done(v)
+		t.line.landed(t, taken)
+	})
+}
+
+// unknown ends with an open outcome.
+func (t *trip[T]) unknown() {
+	t.done(t.refusal(galgo.CodeTransientNotCommitted))
+	t.line.landed(t, taken)
 }

@@ -150,7 +150,11 @@ type SendRequest struct {
 	Request  uint64
 	Numbered bool
 	User     uint32
+	Gate     Gate // nil: nothing is asked
 }
+
+// Gate keeps the order of a client's writes; see edge.Gate.
+type Gate interface{ Admit() bool }
 
 // numberedSum marks the header of a numbered send, so that a replay of the log
 // treats it as the primary did.
@@ -170,6 +174,10 @@ func (d *Data) Send(req SendRequest, done func(code galgo.Code, base uint64, op 
 	d.enqueue(g, dataCall{
 		admit: func(ts uint64) (vsr.Request, bool) {
 			if req.Numbered && d.recognised(g, req, done) {
+				return vsr.Request{}, false
+			}
+			if req.Gate != nil && !req.Gate.Admit() {
+				refuse(galgo.CodeTransientNotAccepted)
 				return vsr.Request{}, false
 			}
 			r := vsr.Request{Client: req.Client, Request: req.Request, User: req.User, Operation: partition.OpSend, Timestamp: ts, Body: req.Batch}
@@ -276,6 +284,7 @@ type OffsetRequest struct {
 	// Allowed is asked on the loop, just before the log: may whoever asks still write
 	// it? Nil is CodeOK.
 	Allowed func() galgo.Code
+	Gate    Gate // nil: nothing is asked
 }
 
 // StoreOffset writes a consumer's offset through the group's log.
@@ -304,6 +313,10 @@ func (d *Data) offset(req OffsetRequest, op uint8, body []byte, check func(*data
 					refuse(code)
 					return vsr.Request{}, false
 				}
+			}
+			if req.Gate != nil && !req.Gate.Admit() {
+				refuse(galgo.CodeTransientNotAccepted)
+				return vsr.Request{}, false
 			}
 			if code := check(g); code != galgo.CodeOK {
 				if g.group.behind() {

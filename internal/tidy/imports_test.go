@@ -55,7 +55,7 @@ var table = map[string]row{
 		why: "both ends of a connection know where a frame begins and ends, and nothing of sessions; quic-go and coder/websocket stay behind it"},
 	"internal/edge": {internal: []string{".", "internal/wire", "internal/auth", "internal/metadata", "internal/partition", "internal/transport"}, external: []string{xxh3, xsync},
 		why: "sessions run over whatever carries frames, and reach the shards through an interface they declare; of the machines they know the immutable views and read plans, since reads do not pass a shard's loop"},
-	"internal/router": {internal: []string{".", "internal/wire", "internal/edge", "internal/peer", "internal/metadata", "internal/partition"},
+	"internal/router": {internal: []string{".", "internal/wire", "internal/edge", "internal/peer", "internal/metadata", "internal/partition", "internal/vsr"},
 		why: "it stands between the edge and the engine, whose interface it declares, and asks peers"},
 	"internal/httpapi": {internal: []string{".", "internal/wire", "internal/auth", "internal/metadata", "internal/partition"},
 		why: "as the edge, in another language; health is asked through an interface it declares"},
