@@ -184,6 +184,7 @@ type peer struct {
 	heardAt     uint64 // tick of its last message in the present view; 0: never
 	suspectAt   uint64 // tick at which it last heard no primary; 0: never
 	suspectView View   // its view then
+	askedAt     uint64 // tick at which it last asked for the present view, so did not lead; 0: never
 	installed   bool   // it acknowledged in the present view
 	held        Op     // up to where it did
 	boot        uint64 // its latest life that was heard of

@@ -23,6 +23,19 @@ func (c *Core) tickProbe() {
 	c.broadcast(&q)
 }
 
+// nobodyLeads reports whether there is nothing to wait for: who leads does not ask for the
+// view, and all have asked. Where some are away, enough of them for a view change, the
+// one that leads may be among those that are not heard; it has two probes to answer.
+func (c *Core) nobodyLeads() bool {
+	asked := 1
+	for i := range c.peers {
+		if p := &c.peers[i]; p.askedAt > 0 && c.now-p.askedAt <= uint64(2*c.timing.ProbeTicks) {
+			asked++
+		}
+	}
+	return asked == c.cfg.Replicas || asked >= c.quorums.ViewChange && c.clocks.probes >= 2
+}
+
 // question asks for the present view. It promises nothing, so it shows the view
 // that is durable and needs no other.
 func (c *Core) question() Message {
@@ -51,6 +64,7 @@ func (c *Core) observe(m *Message) {
 // question is not an old one, from before it led). If the one that asks has
 // promised a later view it can never come back to this one, so the primary ends it.
 func (c *Core) onRequestStartView(m *Message) {
+	c.peers[m.From].askedAt = c.now
 	switch {
 	case c.leads() && m.View > c.view:
 		v := m.View
@@ -109,7 +123,7 @@ func (c *Core) knows(from uint8, boot uint64) bool {
 		p.boot = boot // the first that is heard: there is nothing to unsay
 	}
 	if boot > p.boot {
-		p.boot, p.installed, p.held, p.suspectAt = boot, false, 0, 0
+		p.boot, p.installed, p.held, p.suspectAt, p.askedAt = boot, false, 0, 0, 0
 		for i := range c.log.entries {
 			c.log.entries[i].acks &^= 1 << from
 		}

@@ -66,6 +66,7 @@ type clocks struct {
 	repeat     int // since a message of an election was repeated
 	probe      int // until the next question for the view
 	probes     int // unanswered ones
+	recovering int // since this life began
 	repair     int // since the last request for something missing
 }
 
@@ -243,14 +244,24 @@ func (c *Core) tickViewChange() {
 	c.clocks.status = 0
 }
 
+// tickRecovering asks for the present view, often at first: the links may not be there
+// yet. Where all have come back together nobody knows a running view, and they elect.
 func (c *Core) tickRecovering() {
-	if c.clocks.probes < c.timing.ProbeAttempts || c.doubt == DoubtAll {
-		c.tickProbe()
-		return
+	nobody := c.clocks.probes >= c.timing.ProbeAttempts || c.nobodyLeads()
+	c.clocks.recovering++
+	if n := c.clocks.recovering; n >= hurryFrom && n < c.timing.ProbeTicks && n&(n-1) == 0 {
+		q := c.question()
+		c.broadcast(&q)
 	}
 	c.tickProbe()
-	c.suspect() // nobody knows a running view: all came back together
+	if nobody && c.doubt != DoubtAll {
+		c.suspect()
+	}
 }
+
+// hurryFrom is the tick of the second question of a life. The next ones come after twice
+// as long each, until it is time for a probe.
+const hurryFrom = 4
 
 // tickSuspicion repeats a suspicion while it lasts.
 func (c *Core) tickSuspicion() {
