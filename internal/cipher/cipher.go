@@ -152,22 +152,25 @@ func (k *Key) Seal(dst, plain, about []byte) []byte {
 }
 
 func (k *Key) sealWith(nonce *[nonceSize]byte, dst, plain, about []byte) []byte {
+	dst = append(append(dst, k.id[:]...), nonce[:]...)
+	return k.mustUnder(nonce).Seal(dst, nonce[12:], plain, about)
+}
+
+func (k *Key) mustUnder(nonce *[nonceSize]byte) cipher.AEAD {
 	aead, err := k.under(nonce[:])
 	if err != nil {
 		panic(fmt.Sprintf("cipher: AES-256-GCM: %v", err)) // of sizes that are constant
 	}
-	dst = append(append(dst, k.id[:]...), nonce[:]...)
-	return aead.Seal(dst, nonce[12:], plain, about)
+	return aead
 }
 
-// open appends what was sealed to dst.
-func (k *Key) open(dst, sealed, about []byte) ([]byte, error) {
-	nonce := sealed[idSize : idSize+nonceSize]
+// open appends to dst what was sealed under a nonce; text ends with the tag.
+func (k *Key) open(dst, nonce, text, about []byte) ([]byte, error) {
 	aead, err := k.under(nonce)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := aead.Open(dst, nonce[12:], sealed[idSize+nonceSize:], about)
+	plain, err := aead.Open(dst, nonce[12:], text, about)
 	if err != nil {
 		return nil, fmt.Errorf("%w under key %v: damaged, or not what it is taken for", ErrSealed, k.id)
 	}

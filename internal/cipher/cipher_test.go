@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -223,5 +224,68 @@ func BenchmarkSeal(b *testing.B) {
 				sealed = ring.Seal(sealed[:0], plain, nil)
 			}
 		})
+	}
+}
+
+func TestParseRing(t *testing.T) {
+	text := func(fill byte) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{fill}, KeySize)) }
+	for _, between := range []string{",", "\n", " ,\r\n "} {
+		ring, err := ParseRing(text(1) + between + text(2) + "\n")
+		if err != nil || ring.Current() != key(t, 1).ID() || !ring.Holds(key(t, 2).ID()) || ring.Holds(key(t, 3).ID()) {
+			t.Errorf("between %q: %v", between, err)
+		}
+	}
+	for name, c := range map[string]string{"nothing": " \n", "second is none": text(1) + "," + text(2)[1:], "too many": strings.Repeat(text(1)+"\n", KeysMax+1)} {
+		if _, err := ParseRing(c); err == nil || strings.Contains(err.Error(), text(1)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The three ways to seal make the same bytes, and each piece opens as itself only: not
+// under another kind, number or owner.
+func TestVault(t *testing.T) {
+	fixed := NewRing(key(t, 1)).WithNonces(func(b []byte) {
+		for i := range b {
+			b[i] = byte(i)
+		}
+	})
+	v := fixed.Vault([16]byte{7})
+	plain := []byte("a message that nobody else may read")
+	sealed := v.Seal(nil, plain, KindBatch, 3, 17)
+	inPlace := append(append(make([]byte, HeadSize), plain...), make([]byte, TagSize)...)
+	if v.SealInPlace(inPlace, KindBatch, 3, 17); !bytes.Equal(inPlace, sealed) {
+		t.Errorf("in place:\n%x, want\n%x", inPlace, sealed)
+	}
+	roomy := func(b []byte) []byte { return append(bytes.Clone(b), make([]byte, TagSize)...)[:len(b)] }
+	apart := roomy(plain)
+	rest := v.SealApart(apart, KindBatch, 3, 17)
+	if got := slices.Concat(rest[:HeadSize], apart, rest[HeadSize:]); !bytes.Equal(got, sealed) {
+		t.Errorf("apart:\n%x, want\n%x", got, sealed)
+	}
+	text := roomy(apart)
+	if err := v.OpenApart(text, &rest, KindBatch, 3, 17); err != nil || !bytes.Equal(text, plain) {
+		t.Errorf("opened as %q, %v", text, err)
+	}
+	for name, open := range map[string]func() error{
+		"another kind":   func() error { _, err := v.Open(nil, sealed, KindRecord, 3, 17); return err },
+		"another number": func() error { _, err := v.Open(nil, sealed, KindBatch, 3, 18); return err },
+		"fewer numbers":  func() error { _, err := v.Open(nil, sealed, KindBatch, 3); return err },
+		"another owner":  func() error { _, err := fixed.Vault([16]byte{8}).Open(nil, sealed, KindBatch, 3, 17); return err },
+		"apart":          func() error { return v.OpenApart(roomy(apart), &rest, KindBatch, 4, 17) },
+	} {
+		if err := open(); !errors.Is(err, ErrSealed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	var clear *Vault
+	if _, err := clear.Open(nil, sealed, KindBatch, 3, 17); !errors.Is(err, ErrKeyMissing) {
+		t.Errorf("without a key: %v", err)
+	}
+	if err := clear.OpenApart(roomy(apart), &rest, KindBatch, 3, 17); !errors.Is(err, ErrKeyMissing) {
+		t.Errorf("apart, without a key: %v", err)
+	}
+	if (*Ring)(nil).Vault([16]byte{7}) != nil {
+		t.Error("a vault without a ring")
 	}
 }
