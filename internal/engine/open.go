@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"galgo/internal/cipher"
 	"galgo/internal/config"
 	"galgo/internal/disk"
 	"galgo/internal/edge"
@@ -54,6 +55,8 @@ type Options struct {
 	Timing  vsr.Timing
 	Clock   shard.Clock
 	Random  func() uint64 // unguessable in production
+	// Keys seal what is on the disk; nil: it is in the clear.
+	Keys *cipher.Ring
 	// Tails bounds the batches that all partitions together keep in memory, in bytes.
 	Tails int64
 	// SegmentFiles is how many segment files stay open between uses, UnsyncedGroups
@@ -110,7 +113,7 @@ func (o *Options) format() shard.FormatConfig {
 	c := o.Config
 	format := shard.FormatConfig{
 		Identity: superblock.Identity{Cluster: ClusterID(c.Cluster.Name), Replica: o.Replica, ReplicaCount: uint8(max(o.Replicas, 1)), CreatedAt: o.Clock.Now()},
-		Shards:   c.System.Shards, WALFileSize: int64(c.WAL.FileSize), Salt: o.Random(), Replace: o.Replace,
+		Shards:   c.System.Shards, WALFileSize: int64(c.WAL.FileSize), Salt: o.Random(), Ring: o.Keys, Replace: o.Replace,
 	}
 	binary.LittleEndian.PutUint64(format.Identity.Node[:], o.Random())
 	binary.LittleEndian.PutUint64(format.Identity.Node[8:], o.Random())

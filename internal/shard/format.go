@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/superblock"
 	"galgo/internal/vsr"
@@ -19,6 +20,8 @@ type FormatConfig struct {
 	Shards      int
 	WALFileSize int64
 	Salt        uint64
+	// Ring has the keys that the directory is sealed under; nil: it is in the clear.
+	Ring *cipher.Ring
 	// Replace: the disk of this replica is lost, and this one takes its place.
 	Replace bool
 }
@@ -39,7 +42,52 @@ func Format(d disk.Disk, cfg FormatConfig) error {
 	if err := id.Check(cfg.Identity.Cluster, cfg.Identity.Replica, cfg.Identity.ReplicaCount); err != nil {
 		return err
 	}
-	return checkFormatted(d, cfg)
+	if err := admit(cfg.Ring, &id); err != nil {
+		return err
+	}
+	if err := checkFormatted(d, cfg); err != nil {
+		return err
+	}
+	return turnKey(d, cfg.Ring, id)
+}
+
+// VaultOf returns what seals the data of a formatted directory; nil for one in the clear.
+func VaultOf(d disk.Disk, ring *cipher.Ring) (*cipher.Vault, error) {
+	if ring == nil {
+		return nil, nil
+	}
+	id, err := superblock.ReadIdentity(d)
+	return ring.Vault(id.Node), err
+}
+
+// admit refuses a directory that the configured keys are not for.
+func admit(ring *cipher.Ring, id *superblock.Identity) error {
+	err := ring.Admit(cipher.ID(id.Key))
+	next := ""
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, cipher.ErrKeyMissing):
+		next = "set system.encryption.enabled to true, and system.encryption.key or key_file to that key"
+	case errors.Is(err, cipher.ErrKeyUnknown):
+		next = "set system.encryption.key to that key, or add it to system.encryption.older_keys"
+	case errors.Is(err, cipher.ErrClear):
+		next = "a directory is sealed from its first start on or never: set system.encryption.enabled to false, or copy the data into an empty directory through a client"
+	}
+	return fmt.Errorf("%s: %w; %s", superblock.IdentityName, err, next)
+}
+
+// turnKey has FORMAT name the key that is sealed under from now on. Where there is no
+// room the next start does it: the key that it names is in the ring.
+func turnKey(d disk.Disk, ring *cipher.Ring, id superblock.Identity) error {
+	if cipher.ID(id.Key) == ring.Current() {
+		return nil
+	}
+	id.Key = ring.Current()
+	if err := superblock.ReplaceIdentity(d, id); err != nil && !errors.Is(err, disk.ErrNoSpace) {
+		return err
+	}
+	return nil
 }
 
 // format lays out the directory. Every step may find itself done.
@@ -73,6 +121,7 @@ func format(d disk.Disk, cfg FormatConfig) error {
 			return fmt.Errorf("format: %w", err)
 		}
 	}
+	cfg.Identity.Key = cfg.Ring.Current()
 	if err := superblock.WriteIdentity(d, cfg.Identity); err != nil {
 		return fmt.Errorf("format: %w", err)
 	}
@@ -184,7 +233,7 @@ func checkVirginLogs(d disk.Disk, cfg FormatConfig, lost func(string) error) err
 	}
 	for _, dir := range dirs {
 		records := 0
-		err := wal.Inspect(d, dir, func(i wal.Item) error {
+		err := wal.Inspect(d, dir, nil, func(i wal.Item) error {
 			if i.Record && i.Kind != 0 && i.Kind != wal.KindMark && !isDoubt(i) {
 				records++
 			}

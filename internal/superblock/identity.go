@@ -16,12 +16,17 @@ import (
 // is.
 const IdentityName = "FORMAT"
 
-// IdentitySize is its exact length in bytes.
-const IdentitySize = 72
+// IdentitySize is its exact length in bytes, IdentitySizeSealed that of a directory whose
+// data are sealed.
+const (
+	IdentitySize       = 72
+	IdentitySizeSealed = IdentitySize + 8
+)
 
 const (
 	identityMagic   = "GALGOFMT"
 	identityVersion = 1
+	identitySealed  = 2 // of a sealed directory, so that who knows nothing of keys refuses it
 )
 
 // Errors of the identity file; all that are returned name the file.
@@ -43,7 +48,7 @@ var (
 //
 //	off  size  field
 //	  0     8  magic         "GALGOFMT"
-//	  8     2  version       1, of the format of the whole directory
+//	  8     2  version       1, of the format of the whole directory; 2 if it is sealed
 //	 10     1  replica       from 0
 //	 11     1  replica count
 //	 12     4  reserved      zero
@@ -51,7 +56,8 @@ var (
 //	 32    16  node          random, drawn when the directory was formatted
 //	 48     8  created at    µs since the Unix epoch
 //	 56     8  member since  op from which on this replica votes; 0 = founder
-//	 64     8  checksum      XXH3-64 over all before it
+//	 64     8  key           version 2 only: id of the key of the last start
+//	  …     8  checksum      XXH3-64 over all before it
 type Identity struct {
 	Cluster      [16]byte
 	Node         [16]byte
@@ -59,6 +65,7 @@ type Identity struct {
 	ReplicaCount uint8
 	CreatedAt    uint64
 	MemberSince  uint64
+	Key          [8]byte // zero: the directory is in the clear
 }
 
 // IdentityVersionError: the directory has a format that this galgo does not
@@ -67,7 +74,7 @@ type IdentityVersionError struct{ Found, Expected uint16 }
 
 // Error names both versions and the next step.
 func (e *IdentityVersionError) Error() string {
-	return fmt.Sprintf("superblock: %s: format version %d, this galgo knows %d; start the version of galgo that wrote this directory",
+	return fmt.Sprintf("superblock: %s: format version %d, this galgo knows them up to %d; start the version of galgo that wrote this directory",
 		IdentityName, e.Found, e.Expected)
 }
 
@@ -87,17 +94,27 @@ func (e *IdentityForeignError) Error() string {
 // Is matches ErrIdentityForeign.
 func (e *IdentityForeignError) Is(target error) bool { return target == ErrIdentityForeign }
 
+func (id *Identity) version() uint16 {
+	if id.Key != [8]byte{} {
+		return identitySealed
+	}
+	return identityVersion
+}
+
 // Append appends the encoded identity to b.
 func (id *Identity) Append(b []byte) []byte {
 	start := len(b)
 	le := binary.LittleEndian
 	b = append(b, identityMagic...)
-	b = le.AppendUint16(b, identityVersion)
+	b = le.AppendUint16(b, id.version())
 	b = append(b, id.Replica, id.ReplicaCount, 0, 0, 0, 0)
 	b = append(b, id.Cluster[:]...)
 	b = append(b, id.Node[:]...)
 	b = le.AppendUint64(b, id.CreatedAt)
 	b = le.AppendUint64(b, id.MemberSince)
+	if id.version() == identitySealed {
+		b = append(b, id.Key[:]...)
+	}
 	return le.AppendUint64(b, xxh3.Hash(b[start:]))
 }
 
@@ -108,13 +125,18 @@ func DecodeIdentity(b []byte) (Identity, error) {
 	if len(b) < 10 || string(b[:8]) != identityMagic {
 		return Identity{}, corruptIdentity("%d bytes that do not begin with %q", len(b), identityMagic)
 	}
-	if v := le.Uint16(b[8:]); v != identityVersion {
-		return Identity{}, &IdentityVersionError{Found: v, Expected: identityVersion}
+	version, size := le.Uint16(b[8:]), IdentitySize
+	switch version {
+	case identityVersion:
+	case identitySealed:
+		size = IdentitySizeSealed
+	default:
+		return Identity{}, &IdentityVersionError{Found: version, Expected: identitySealed}
 	}
-	if len(b) != IdentitySize {
-		return Identity{}, corruptIdentity("%d bytes, want %d", len(b), IdentitySize)
+	if len(b) != size {
+		return Identity{}, corruptIdentity("%d bytes, want %d", len(b), size)
 	}
-	if got, want := xxh3.Hash(b[:64]), le.Uint64(b[64:]); got != want {
+	if got, want := xxh3.Hash(b[:size-8]), le.Uint64(b[size-8:]); got != want {
 		return Identity{}, corruptIdentity("checksum %016x, the file says %016x", got, want)
 	}
 	if le.Uint32(b[12:]) != 0 {
@@ -123,6 +145,12 @@ func DecodeIdentity(b []byte) (Identity, error) {
 	id := Identity{Replica: b[10], ReplicaCount: b[11], CreatedAt: le.Uint64(b[48:]), MemberSince: le.Uint64(b[56:])}
 	copy(id.Cluster[:], b[16:])
 	copy(id.Node[:], b[32:])
+	if version == identitySealed {
+		copy(id.Key[:], b[64:])
+		if id.version() != identitySealed {
+			return Identity{}, corruptIdentity("version %d without a key", version)
+		}
+	}
 	return id, nil
 }
 
@@ -141,6 +169,12 @@ func WriteIdentity(d disk.Disk, id Identity) error {
 	case !errors.Is(err, disk.ErrNotExist):
 		return fmt.Errorf("superblock: write %s: %w", IdentityName, err)
 	}
+	return ReplaceIdentity(d, id)
+}
+
+// ReplaceIdentity writes the identity anew, durably: the file holds the old one or the
+// new one, whatever happens.
+func ReplaceIdentity(d disk.Disk, id Identity) error {
 	if err := disk.Replace(d, IdentityName, [][]byte{id.Append(nil)}); err != nil {
 		return fmt.Errorf("superblock: write %s: %w", IdentityName, err)
 	}
@@ -161,7 +195,7 @@ func ReadIdentity(d disk.Disk) (Identity, error) {
 		return Identity{}, fmt.Errorf("superblock: read %s: %w", IdentityName, err)
 	}
 	defer f.Close()
-	var buf [IdentitySize + 1]byte // one more tells a longer file
+	var buf [IdentitySizeSealed + 1]byte // one more tells a longer file
 	n, err := f.ReadAt(buf[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Identity{}, fmt.Errorf("superblock: read %s: %w", IdentityName, err)

@@ -28,8 +28,54 @@ func TestIdentityGolden(t *testing.T) {
 	}
 }
 
+func sealedIdentity() *Identity {
+	id := testIdentity
+	id.Key = [8]byte{0x71, 2, 3, 4, 5, 6, 7, 8}
+	return &id
+}
+
+// A sealed directory has another version and the id of its key; one in the clear has the
+// bytes that it always had.
+func TestIdentityOfASealedDirectory(t *testing.T) {
+	id := sealedIdentity()
+	b, clear := id.Append(nil), testIdentity.Append(nil)
+	want := append(with(clear[:64], 8, 2), id.Key[:]...)
+	want = binary.LittleEndian.AppendUint64(want, xxh3.Hash(want))
+	if !bytes.Equal(b, want) || len(b) != IdentitySizeSealed {
+		t.Fatalf("%x, want %x", b, want)
+	}
+	d := memdisk.New(memdisk.Options{})
+	must(t, WriteIdentity(d, *id))
+	if got, err := ReadIdentity(d); err != nil || got != *id {
+		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+// The identity is replaced at a change of the key: whatever call power fails at, the file
+// holds the old one or the new one.
+func TestReplacedIdentityAtEveryCall(t *testing.T) {
+	young := *sealedIdentity()
+	young.Key[0] ^= 1
+	for k := 1; ; k++ {
+		made := memdisk.New(memdisk.Options{})
+		must(t, WriteIdentity(made, *sealedIdentity()))
+		d := memdisk.CrashAt(k, rng(uint64(k)))
+		d.Put(IdentityName, made.Bytes(IdentityName))
+		err := ReplaceIdentity(d, young)
+		for seed := range uint64(mixtures) {
+			got, readErr := ReadIdentity(d.PowerLoss(rng(seed)))
+			if readErr != nil || got != young && (got != *sealedIdentity() || err == nil) {
+				t.Fatalf("call %d, %v: %+v, %v", k, err, got, readErr)
+			}
+		}
+		if err == nil {
+			return
+		}
+	}
+}
+
 func TestIdentityErrors(t *testing.T) {
-	good := testIdentity.Append(nil)
+	good, sealed := testIdentity.Append(nil), sealedIdentity().Append(nil)
 	resum := func(b []byte) []byte { return reseal(b) }
 	for _, c := range []struct {
 		name string
@@ -44,8 +90,11 @@ func TestIdentityErrors(t *testing.T) {
 		{"longer", append(bytes.Clone(good), 0), ErrIdentityCorrupt, "73 bytes, want 72"},
 		{"flipped", with(good, 20, 1), ErrIdentityCorrupt, "checksum"},
 		{"reserved bytes", resum(with(good, 13, 1)), ErrIdentityCorrupt, "reserved"},
-		{"version 2, checksum elsewhere", with(good, 8, 2), ErrIdentityVersion, "format version 2, this galgo knows 1"},
-		{"version 2, another length", with(good, 8, 2)[:20], ErrIdentityVersion, "start the version of galgo that wrote"},
+		{"version 3, checksum elsewhere", with(good, 8, 3), ErrIdentityVersion, "format version 3, this galgo knows them up to 2"},
+		{"version 3, another length", with(good, 8, 3)[:20], ErrIdentityVersion, "start the version of galgo that wrote"},
+		{"sealed, cut", sealed[:79], ErrIdentityCorrupt, "79 bytes, want 80"},
+		{"sealed, flipped key", with(sealed, 66, 0x77), ErrIdentityCorrupt, "checksum"},
+		{"sealed, without a key", resum(append(append(bytes.Clone(sealed[:64]), make([]byte, 8)...), sealed[72:]...)), ErrIdentityCorrupt, "version 2 without a key"},
 	} {
 		_, err := DecodeIdentity(c.in)
 		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.say) || !strings.Contains(err.Error(), IdentityName) {
@@ -104,6 +153,7 @@ func TestIdentityCheck(t *testing.T) {
 
 func FuzzDecodeIdentity(f *testing.F) {
 	f.Add(testIdentity.Append(nil))
+	f.Add(sealedIdentity().Append(nil))
 	f.Add([]byte(identityMagic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		id, err := DecodeIdentity(b)
