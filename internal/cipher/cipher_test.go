@@ -258,6 +258,12 @@ func TestVault(t *testing.T) {
 		t.Errorf("in place:\n%x, want\n%x", inPlace, sealed)
 	}
 	roomy := func(b []byte) []byte { return append(bytes.Clone(b), make([]byte, TagSize)...)[:len(b)] }
+	if got, err := v.OpenInPlace(inPlace, KindBatch, 3, 17); err != nil || !bytes.Equal(got, plain) {
+		t.Errorf("opened in place as %q, %v", got, err)
+	}
+	if _, err := v.OpenInPlace(sealed[:Overhead-1], KindBatch, 3, 17); !errors.Is(err, ErrSealed) {
+		t.Errorf("cut: %v", err)
+	}
 	apart := roomy(plain)
 	rest := v.SealApart(apart, KindBatch, 3, 17)
 	if got := slices.Concat(rest[:HeadSize], apart, rest[HeadSize:]); !bytes.Equal(got, sealed) {

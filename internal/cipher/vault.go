@@ -75,6 +75,15 @@ func (v *Vault) Open(dst, sealed []byte, kind Kind, numbers ...uint64) ([]byte, 
 	return v.ring.Open(dst, sealed, v.about(kind, numbers))
 }
 
+// OpenInPlace opens what Seal or SealInPlace made, where it is. After an error the bytes
+// are spoilt.
+func (v *Vault) OpenInPlace(sealed []byte, kind Kind, numbers ...uint64) ([]byte, error) {
+	if len(sealed) < Overhead {
+		return v.Open(nil, sealed, kind, numbers...)
+	}
+	return v.Open(sealed[HeadSize:HeadSize], sealed, kind, numbers...)
+}
+
 // TagSize is how much room the text of SealApart and OpenApart wants behind it.
 const TagSize = tagSize
 

@@ -78,7 +78,7 @@ type logRecord struct {
 
 func (w *walReport) inspect(ctx context.Context, dir string) error {
 	w.files, w.order = map[string]*logFile{}, nil
-	err := wal.Inspect(w.in.disk, dir, func(it wal.Item) error {
+	err := wal.Inspect(w.in.disk, dir, nil, func(it wal.Item) error {
 		w.note(it)
 		return ctx.Err()
 	})

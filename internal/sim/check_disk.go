@@ -56,7 +56,7 @@ func firstView(group vsr.GroupID, replicas int) vsr.View {
 // stateRecord reads the newest state record of a group in a log.
 func stateRecord(d *memdisk.Disk, dir string, group vsr.GroupID) (state vsr.State, err error) {
 	found := false
-	_ = wal.Inspect(d, dir, func(i wal.Item) error {
+	_ = wal.Inspect(d, dir, nil, func(i wal.Item) error {
 		if i.Record && i.Kind == wal.KindState && i.Group == group && i.Problem == nil {
 			found = true
 			state, err = decodeState(i.State)

@@ -181,7 +181,7 @@ func (k *checks) replaced(n *node) {
 // torn counts the torn tails that a start is about to find.
 func (k *checks) torn(d disk.Disk) {
 	for _, dir := range logDirs(k.w.plan.config.System.Shards) {
-		_ = wal.Inspect(d, dir, func(i wal.Item) error {
+		_ = wal.Inspect(d, dir, nil, func(i wal.Item) error {
 			if i.Torn {
 				k.w.cover.TornTails++
 			}

@@ -66,7 +66,7 @@ func (s *nemesis) vouched(n *node, dir string) (name string, off int64, ok bool)
 func vouchedRecords(n *node, dir string) []wal.Item {
 	var records []wal.Item
 	var synced wal.Position
-	_ = wal.Inspect(n.disk, dir, func(i wal.Item) error {
+	_ = wal.Inspect(n.disk, dir, nil, func(i wal.Item) error {
 		if i.Record && i.Problem == nil {
 			records = append(records, wal.Item{File: i.File, At: i.At, Size: i.Size})
 			if synced.Less(i.Synced) {
@@ -89,7 +89,7 @@ func vouchedRecords(n *node, dir string) []wal.Item {
 func (w *world) heldBy(n *node) map[vsr.GroupID]vsr.Op {
 	held := map[vsr.GroupID]vsr.Op{}
 	for _, dir := range logDirs(w.plan.config.System.Shards) {
-		_ = wal.Inspect(n.disk, dir, func(i wal.Item) error {
+		_ = wal.Inspect(n.disk, dir, nil, func(i wal.Item) error {
 			if !i.Record || i.Problem != nil {
 				return nil
 			}

@@ -25,8 +25,8 @@ const (
 
 	// headMax bounds what a frame's checksum covers of its payload.
 	headMax = 64 << 10
-	// payloadMax bounds a payload: a prepare with the largest body.
-	payloadMax = vsr.HeaderSize + vsr.BodyMax
+	// payloadMax bounds a payload: a prepare with the largest body, sealed.
+	payloadMax = vsr.HeaderSize + vsr.BodyMax + sealedOverhead
 	// padMax bounds the padding: up to alignment, and then to a sector.
 	padMax = alignment + disk.Sector
 )
@@ -167,7 +167,7 @@ func decodeFileHeader(b []byte) (fileHeader, error) {
 //	  0     8  checksum  XXH3-64, seeded with the file's salt, over bytes 8..64
 //	                     and the first head bytes of the payload
 //	  8     4  magic     "grwl"
-//	 12     1  kind
+//	 12     1  kind      128 more if the payload is sealed
 //	 13     1  reserved  zero
 //	 14     2  pad       bytes of zeros after the payload
 //	 16     8  file      sequence number: a recycled file still holds records of
@@ -178,11 +178,13 @@ func decodeFileHeader(b []byte) (fileHeader, error) {
 //	 44     4  at        own offset in units of 8 bytes
 //	 48     4  length    of the payload in bytes
 //	 52     4  head      bytes of the payload that the checksum covers: the header
-//	                     of a prepare, whose hash covers the body; else all
+//	                     of a prepare, whose hash covers the body; the hash of
+//	                     what is sealed; else all
 //	 56     8  previous  checksum of the record before; 0 for the first of a log
 type frame struct {
 	sum    uint64
 	kind   Kind
+	sealed bool
 	pad    uint16
 	file   uint64
 	group  vsr.GroupID
@@ -202,6 +204,9 @@ func (f *frame) put(b []byte) {
 	le := binary.LittleEndian
 	le.PutUint32(b[8:], frameMagic)
 	b[12] = byte(f.kind)
+	if f.sealed {
+		b[12] |= sealedFlag
+	}
 	b[13] = 0
 	le.PutUint16(b[14:], f.pad)
 	le.PutUint64(b[16:], f.file)
@@ -246,7 +251,8 @@ func parseFrame(b []byte, file uint64, at, size int64) (frame, error) {
 	le := binary.LittleEndian
 	f := frame{
 		sum:    le.Uint64(b),
-		kind:   Kind(b[12]),
+		kind:   Kind(b[12] &^ sealedFlag),
+		sealed: b[12]&sealedFlag != 0,
 		pad:    le.Uint16(b[14:]),
 		file:   le.Uint64(b[16:]),
 		group:  vsr.GroupID(le.Uint64(b[24:])),
@@ -280,10 +286,8 @@ func (f *frame) verify(b []byte, salt uint64) error {
 func (f *frame) checkPayload() error {
 	ok := false
 	switch f.kind {
-	case KindPrepare:
-		ok = f.length >= vsr.HeaderSize && f.head == vsr.HeaderSize
-	case KindReset, KindFloor:
-		ok = f.length == vsr.HeaderSize && f.head == f.length
+	case KindPrepare, KindReset, KindFloor:
+		ok = f.headerFits()
 	case KindTruncate, KindMark:
 		ok = f.length == 8 && f.head == f.length
 	case KindState:
@@ -293,6 +297,9 @@ func (f *frame) checkPayload() error {
 	default:
 		return fmt.Errorf("%w: a record of kind %d", ErrVersion, f.kind)
 	}
+	if f.sealed && !f.kind.secret() {
+		return fmt.Errorf("%w: a %v that is sealed", ErrVersion, f.kind)
+	}
 	if !ok {
 		return fmt.Errorf("%w: %v of %d bytes, %d covered", errPayload, f.kind, f.length, f.head)
 	}
@@ -301,3 +308,12 @@ func (f *frame) checkPayload() error {
 
 // roundUp rounds n up to a multiple of unit, a power of two.
 func roundUp(n, unit int64) int64 { return (n + unit - 1) &^ (unit - 1) }
+
+// headerFits compares the lengths with a prepare header and, of a prepare, what follows.
+func (f *frame) headerFits() bool {
+	length, head := int64(f.length), uint32(vsr.HeaderSize)
+	if f.sealed {
+		length, head = length-sealedOverhead, sealedHead
+	}
+	return f.head == head && (length == vsr.HeaderSize || length > vsr.HeaderSize && f.kind == KindPrepare)
+}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/vsr"
@@ -17,8 +18,11 @@ const testDir = "shards/0/wal"
 
 var testCluster = [16]byte{0xc1, 2, 3}
 
+// testVault seals the logs of all tests while it is set: see sealed.
+var testVault *cipher.Vault
+
 func testOptions() Options {
-	return Options{FileSize: FileSizeMin, FilesSpare: 1, Salt: 7, Cluster: testCluster, Replica: 1, Shard: 2}
+	return Options{FileSize: FileSizeMin, FilesSpare: 1, Salt: 7, Cluster: testCluster, Replica: 1, Shard: 2, Vault: testVault}
 }
 
 func mustOpen(t testing.TB, d disk.Disk) (*Log, *Recovered) {

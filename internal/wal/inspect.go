@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/vsr"
 )
@@ -22,6 +23,9 @@ type Item struct {
 	// Header is that of a prepare, reset or floor. It is valid until visit returns.
 	Header *vsr.Header
 	State  []byte // of a state record, until visit returns
+	// Key is the id of the key of a sealed record. Op and Header are those of a record that
+	// the vault opens.
+	Key cipher.ID
 	// Problem is an *Error. With Torn it is what a crash in a write leaves, and
 	// Open will cut it; else Open refuses.
 	Problem error
@@ -31,9 +35,11 @@ type Item struct {
 // Inspect reads the log in dir without changing it and shows what it finds to
 // visit: the files, then the records in order. After damage it goes on with what
 // can still be read. It returns the problems that Open would refuse with,
-// joined; an error of visit ends it.
-func Inspect(d disk.Disk, dir string, visit func(Item) error) error {
+// joined; an error of visit ends it. Without a vault what is sealed is verified and stays
+// closed, and whether it goes on where the record before ends is not looked at.
+func Inspect(d disk.Disk, dir string, vault *cipher.Vault, visit func(Item) error) error {
 	in := inspector{l: &Log{dir: dir, groups: map[vsr.GroupID]*group{}}, visit: visit}
+	in.l.o.Vault = vault
 	names, err := listDir(d, dir)
 	if err != nil {
 		return err
@@ -62,6 +68,7 @@ type inspector struct {
 	visit    func(Item) error
 	files    []Item
 	problems []error
+	closed   bool // a record stayed closed: what the groups have is not known
 }
 
 // openFiles opens what it can. The first readable file says whose log it is.
@@ -97,13 +104,17 @@ func (in *inspector) run() error {
 	}
 	states := map[vsr.GroupID][]byte{}
 	var stopped error
-	s := newScanner(in.l.files, in.l.o.Cluster, func(f *file, r *record) error {
-		if err := in.l.replay(f, r, states); err != nil {
-			return err
+	s := newScanner(in.l.files, &in.l.o, func(f *file, r *record) error {
+		in.closed = in.closed || r.closed != nil
+		if !in.closed {
+			if err := in.l.replay(f, r, states); err != nil {
+				return err
+			}
 		}
 		stopped = in.visitRecord(f, r)
 		return stopped
 	})
+	s.lenient = true
 	index, flt, err := s.walk()
 	if stopped != nil || err != nil {
 		return errors.Join(stopped, err)
@@ -114,12 +125,17 @@ func (in *inspector) run() error {
 func (in *inspector) visitRecord(f *file, r *record) error {
 	it := Item{
 		File: f.name, Record: true, At: Position{f.sequence, r.at}, Size: r.size(), Kind: r.kind,
-		Synced: r.synced, Group: r.group, Op: r.header.Op, State: r.state,
+		Synced: r.synced, Group: r.group, Op: r.header.Op, State: r.state, Key: r.key,
 	}
-	switch r.kind {
-	case KindPrepare, KindReset, KindFloor:
+	switch {
+	case r.closed != nil:
+		if in.l.o.Vault != nil {
+			it.Problem = r.closed
+			in.problems = append(in.problems, r.closed)
+		}
+	case r.kind.secret():
 		it.Header = &r.header
-	case KindTruncate:
+	case r.kind == KindTruncate:
 		it.Op = vsr.Op(r.number)
 	}
 	return in.visit(it)
@@ -156,6 +172,9 @@ func (in *inspector) end(s *scanner, index int, flt *fault) error {
 }
 
 func (in *inspector) incomplete(s *scanner) error {
+	if in.closed {
+		clear(in.l.groups)
+	}
 	if err := in.l.checkComplete(s); err != nil {
 		in.problems = append(in.problems, err)
 	}

@@ -13,7 +13,7 @@ func inspect(t *testing.T, d *memdisk.Disk) ([]Item, error) {
 	t.Helper()
 	before := d.Clone()
 	var items []Item
-	err := Inspect(d, testDir, func(it Item) error {
+	err := Inspect(d, testDir, nil, func(it Item) error {
 		if it.Header != nil {
 			h := *it.Header
 			it.Header = &h
@@ -101,7 +101,7 @@ func TestInspectGoesOnAfterABadFile(t *testing.T) {
 		t.Fatalf("%v; %+v", err, items)
 	}
 	stop := errors.New("enough")
-	if err := Inspect(d, testDir, func(Item) error { return stop }); !errors.Is(err, stop) {
+	if err := Inspect(d, testDir, nil, func(Item) error { return stop }); !errors.Is(err, stop) {
 		t.Fatalf("visit ended with %v, inspect with %v", stop, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/vsr"
 )
@@ -34,6 +35,9 @@ type Options struct {
 	FilesSpare int
 	// Salt is a number that clients cannot guess. It may differ at each Open.
 	Salt uint64
+	// Vault seals prepares and what their headers are in; nil: the log is in the clear. It
+	// is nil at each Open or at none.
+	Vault *cipher.Vault
 
 	// Whose log this is. All must be equal at each Open.
 	Cluster [16]byte

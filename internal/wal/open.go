@@ -138,7 +138,7 @@ func (l *Log) recover(names dirNames, rec *Recovered) error {
 		return err
 	}
 	states := map[vsr.GroupID][]byte{}
-	s := newScanner(l.files, l.o.Cluster, func(f *file, r *record) error { return l.replay(f, r, states) })
+	s := newScanner(l.files, &l.o, func(f *file, r *record) error { return l.replay(f, r, states) })
 	index, flt, err := s.walk()
 	if err != nil {
 		return err

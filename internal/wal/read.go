@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"galgo/internal/cipher"
 	"galgo/internal/vsr"
 )
 
@@ -68,14 +69,18 @@ func (l *Log) fileOf(at where) *file {
 // readAt reads and verifies a prepare or, if the header is enough, a reset or floor.
 func (l *Log) readAt(f *file, at where, headerOnly bool) (vsr.Prepare, error) {
 	size := at.size
-	if headerOnly {
+	if headerOnly && l.o.Vault == nil {
 		size = vsr.HeaderSize
 	}
 	r, b, err := readFrame(f, at, size)
 	if err != nil {
 		return vsr.Prepare{}, err
 	}
-	h, err := vsr.DecodeHeader(b[frameSize:])
+	payload, err := l.openRead(&r, b[frameSize:])
+	if err != nil {
+		return vsr.Prepare{}, err
+	}
+	h, err := vsr.DecodeHeader(payload)
 	if err != nil {
 		return vsr.Prepare{}, fmt.Errorf("%w: %w", errPayload, err)
 	}
@@ -84,12 +89,24 @@ func (l *Log) readAt(f *file, at where, headerOnly bool) (vsr.Prepare, error) {
 	}
 	p := vsr.Prepare{Header: h}
 	if !headerOnly {
-		p.Body = b[frameSize+vsr.HeaderSize:]
+		p.Body = payload[vsr.HeaderSize:]
 		if err := h.CheckBody(p.Body); err != nil {
 			return vsr.Prepare{}, fmt.Errorf("%w: %w", errPayload, err)
 		}
 	}
 	return p, nil
+}
+
+// openRead opens a payload that was read whole, where it is.
+func (l *Log) openRead(r *frame, payload []byte) ([]byte, error) {
+	if !r.sealed {
+		return r.open(l.o.Vault, nil, payload)
+	}
+	if err := checkSealed(payload); err != nil {
+		return nil, err
+	}
+	const text = sealedHead + cipher.HeadSize
+	return r.open(l.o.Vault, payload[text:text], payload)
 }
 
 // readFrame reads a frame and size bytes of its payload, and verifies the frame.
@@ -123,6 +140,11 @@ func (e *diskError) Unwrap() error { return e.error }
 func readError(f *file, at where, id vsr.GroupID, op vsr.Op, err error) error {
 	if d, ok := err.(*diskError); ok {
 		return fmt.Errorf("wal: read group %d op %d: %s at %d: %w", id, op, f.name, at.offset(), d.error)
+	}
+	if kind, _ := sealKind(err); kind != nil {
+		e := sealError(f.name, at.offset(), err)
+		e.Group, e.Op, e.HasOp = id, op, true
+		return e
 	}
 	return &Error{
 		Kind: ErrDamaged, File: f.name, Offset: at.offset(), Group: id, Op: op, HasOp: true,

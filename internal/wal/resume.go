@@ -200,7 +200,7 @@ func (l *Log) writeFirstMark(to *file, before Position) (synced Position, err er
 
 // verifyCopy reads back what is about to replace the only other copy.
 func (l *Log) verifyCopy(f *file, start uint64, chained bool) error {
-	s := newScanner([]*file{f}, l.o.Cluster, func(*file, *record) error { return nil })
+	s := newScanner([]*file{f}, &l.o, func(*file, *record) error { return nil })
 	s.chain, s.chained = start, s.chained || chained
 	_, flt, err := s.walk()
 	if err != nil {

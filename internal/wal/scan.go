@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"galgo/internal/cipher"
 	"galgo/internal/vsr"
 )
 
@@ -48,6 +49,8 @@ type record struct {
 	header vsr.Header // of a prepare, reset or floor
 	number uint64     // op of a truncation, lowest file of a mark
 	state  []byte     // until the next record is read
+	key    cipher.ID  // of what is sealed
+	closed error      // why it is not opened; the scanner is lenient then
 }
 
 // fault says why there is no record at a place.
@@ -75,8 +78,11 @@ func (f *fault) asError(reason string) *Error {
 type scanner struct {
 	files   []*file
 	cluster [16]byte
+	vault   *cipher.Vault
+	lenient bool                           // goes on behind a record that does not open
 	visit   func(f *file, r *record) error // an error means the record cannot be
 	win     window
+	plain   []byte // what was sealed of the last record
 
 	chain   uint64   // checksum of the last record
 	chained bool     // false before the first record of a log whose beginning was freed
@@ -106,9 +112,9 @@ func (s *scanner) witnessedLow() uint64 {
 	return max(low, 1)
 }
 
-func newScanner(files []*file, cluster [16]byte, visit func(*file, *record) error) *scanner {
+func newScanner(files []*file, o *Options, visit func(*file, *record) error) *scanner {
 	return &scanner{
-		files: files, cluster: cluster, visit: visit,
+		files: files, cluster: o.Cluster, vault: o.Vault, visit: visit,
 		chained: files[0].sequence == 1, starts: make([]uint64, len(files)),
 	}
 }
@@ -215,34 +221,82 @@ func (flt *fault) name(r *record) {
 }
 
 // readPayload takes the payload apart. The first error is a fault, the second one
-// of reading, or the refusal of a later version.
+// of reading, or a refusal: of a later version, or of what is whole and does not open.
 func (s *scanner) readPayload(f *file, r *record, head []byte) (error, error) {
 	if err := r.checkPayload(); err != nil {
 		return splitVersion(f, r, err)
 	}
-	switch r.kind {
-	case KindTruncate, KindMark:
+	switch {
+	case r.kind == KindTruncate || r.kind == KindMark:
 		r.number = binary.LittleEndian.Uint64(head)
-	case KindState:
+	case r.kind == KindState:
 		r.state = head
-	case KindPrepare, KindReset, KindFloor:
-		h, err := vsr.DecodeHeader(head)
-		if err != nil {
-			return splitVersion(f, r, err)
-		}
-		r.header = h
-		if h.Group != r.group || h.Cluster != s.cluster {
-			return fmt.Errorf("%w: header of group %d, cluster %x", errPayload, h.Group, h.Cluster), nil
-		}
-	}
-	if r.kind == KindPrepare {
-		body, err := s.win.bytes(f, r.at+frameSize+vsr.HeaderSize, int64(r.length)-vsr.HeaderSize)
-		if err != nil {
-			return nil, err
-		}
-		return r.header.CheckBody(body), nil
+	case !r.kind.secret():
+	case r.sealed || s.vault != nil:
+		return s.readSealed(f, r)
+	default:
+		return s.readPrepare(f, r, head)
 	}
 	return nil, nil
+}
+
+// readPrepare decodes a header that is in the clear, and verifies the body behind it.
+func (s *scanner) readPrepare(f *file, r *record, head []byte) (error, error) {
+	if err := s.decodeHeader(r, head); err != nil || r.kind != KindPrepare {
+		return splitVersion(f, r, err)
+	}
+	body, err := s.win.bytes(f, r.at+frameSize+vsr.HeaderSize, int64(r.length)-vsr.HeaderSize)
+	if err != nil {
+		return nil, err
+	}
+	return r.header.CheckBody(body), nil
+}
+
+func (s *scanner) decodeHeader(r *record, head []byte) error {
+	h, err := vsr.DecodeHeader(head)
+	if err != nil {
+		return err
+	}
+	r.header = h
+	if h.Group != r.group || h.Cluster != s.cluster {
+		return fmt.Errorf("%w: header of group %d, cluster %x", errPayload, h.Group, h.Cluster)
+	}
+	return nil
+}
+
+// readSealed is readPrepare where the log is sealed. Once the checksum holds nothing is a
+// fault any more, which could be cut as the torn rest of a write: it is refused.
+func (s *scanner) readSealed(f *file, r *record) (error, error) {
+	payload, err := s.win.bytes(f, r.at+frameSize, int64(r.length))
+	if err != nil {
+		return nil, err
+	}
+	if r.sealed {
+		if err := checkSealed(payload); err != nil {
+			return err, nil
+		}
+		r.key = keyOf(payload)
+	}
+	if s.plain, err = r.open(s.vault, s.plain[:0], payload); err == nil {
+		return nil, s.opened(f, r)
+	}
+	if s.lenient {
+		r.closed = sealError(f.name, r.at, err)
+		return nil, nil
+	}
+	return nil, sealError(f.name, r.at, err)
+}
+
+// opened takes apart what was sealed.
+func (s *scanner) opened(f *file, r *record) error {
+	err := s.decodeHeader(r, s.plain)
+	if err == nil && r.kind == KindPrepare {
+		err = r.header.CheckBody(s.plain[vsr.HeaderSize:])
+	}
+	if fault, refusal := splitVersion(f, r, err); fault == nil {
+		return refusal
+	}
+	return &Error{Kind: ErrDamaged, File: f.name, Offset: r.at, Reason: "opens, and holds no " + r.kind.String() + ": " + err.Error(), Next: nextRestore}
 }
 
 // splitVersion makes a refusal of a version that is unknown although the frame

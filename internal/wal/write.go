@@ -129,8 +129,19 @@ func (l *Log) writeMark() error {
 	return l.write(l.batch.mark[:], true)
 }
 
+// scratchKeep bounds what is kept between writes of the scratch of a sealed log, which has
+// whole bodies in it.
+const scratchKeep = 4 << 20
+
 // payloadSize and headSize are length and head of a record's frame.
-func (r *Record) payloadSize() int64 {
+func (l *Log) payloadSize(r *Record) int64 {
+	if l.seals(r) {
+		return r.clearSize() + sealedOverhead
+	}
+	return r.clearSize()
+}
+
+func (r *Record) clearSize() int64 {
 	switch r.Kind {
 	case KindPrepare:
 		return vsr.HeaderSize + int64(len(r.Body))
@@ -146,14 +157,26 @@ func (r *Record) payloadSize() int64 {
 	panic(fmt.Sprintf("wal: record of kind %v", r.Kind))
 }
 
-func (r *Record) headSize() int64 {
-	if r.Kind == KindPrepare {
+func (l *Log) headSize(r *Record) int64 {
+	switch {
+	case l.seals(r):
+		return sealedHead
+	case r.Kind == KindPrepare:
 		return vsr.HeaderSize
 	}
-	return r.payloadSize()
+	return r.clearSize()
 }
 
-func (r *Record) size() int64 { return frameSize + roundUp(r.payloadSize(), alignment) }
+// inScratch is how much of a record's payload stands in the scratch of its batch: all of
+// what is sealed, else the head.
+func (l *Log) inScratch(r *Record) int64 {
+	if l.seals(r) {
+		return l.payloadSize(r)
+	}
+	return l.headSize(r)
+}
+
+func (l *Log) sizeOf(r *Record) int64 { return frameSize + roundUp(l.payloadSize(r), alignment) }
 
 // plan divides a batch into spans and makes sure that every file it needs
 // exists, before a byte is written.
@@ -167,7 +190,7 @@ func (l *Log) plan(recs []Record) error {
 		if recs[i].Kind == KindMark {
 			room = 0
 		}
-		n := roundUp(recs[i].size(), disk.Sector)
+		n := roundUp(l.sizeOf(&recs[i]), disk.Sector)
 		if end+n+room > size {
 			if cur.to = i; cur.to > cur.from || cur.size > 0 {
 				b.spans = append(b.spans, cur)
@@ -179,7 +202,7 @@ func (l *Log) plan(recs []Record) error {
 			cur = span{from: i, size: size}
 			end = blockSize
 		}
-		end += recs[i].size()
+		end += l.sizeOf(&recs[i])
 	}
 	cur.to = len(recs)
 	b.spans = append(b.spans, cur)
@@ -218,6 +241,9 @@ func (l *Log) writeSpan(recs []Record) error {
 		return l.poison(err)
 	}
 	clear(l.batch.bufs) // keep nobody's body alive
+	if l.o.Vault != nil && cap(l.batch.scratch) > scratchKeep {
+		l.batch.scratch = nil
+	}
 	l.reach.wrote(written{file: l.cur, end: l.end, carries: synced})
 	for i := range recs {
 		if recs[i].Kind != KindMark {
@@ -233,22 +259,22 @@ func (l *Log) writeSpan(recs []Record) error {
 func (l *Log) encode(recs []Record, synced Position) {
 	b := &l.batch
 	b.bufs = b.bufs[:0]
-	b.scratch = grown(b.scratch[:0], scratchBytes(recs))
+	b.scratch = grown(b.scratch[:0], l.scratchBytes(recs))
 	done := 0 // bytes of scratch that bufs has
 	for i := range recs {
 		r := &recs[i]
-		size := r.size()
+		size := l.sizeOf(r)
 		if i == len(recs)-1 {
 			size = roundUp(l.end+size, disk.Sector) - l.end
 		}
-		pad := size - frameSize - r.payloadSize()
+		pad := size - frameSize - l.payloadSize(r)
 		l.appendFrame(r, uint16(pad), synced)
-		if len(r.Body) > 0 {
+		if len(r.Body) > 0 && !l.seals(r) {
 			b.bufs = append(b.bufs, b.scratch[done:], r.Body)
 			done = len(b.scratch)
 		}
 		b.scratch = append(b.scratch, zeros[:pad]...)
-		b.places = append(b.places, where{l.cur.sequence, uint32(l.end / alignment), uint32(r.payloadSize())})
+		b.places = append(b.places, where{l.cur.sequence, uint32(l.end / alignment), uint32(l.payloadSize(r))})
 		l.end += size
 	}
 	b.bufs = append(b.bufs, b.scratch[done:])
@@ -258,10 +284,10 @@ var zeros [padMax]byte
 
 // scratchBytes bounds what encode appends, so that scratch never moves while
 // bufs point into it.
-func scratchBytes(recs []Record) int {
+func (l *Log) scratchBytes(recs []Record) int {
 	n := int64(disk.Sector)
 	for i := range recs {
-		n += frameSize + recs[i].headSize() + alignment
+		n += frameSize + l.inScratch(&recs[i]) + alignment
 	}
 	return int(n)
 }
@@ -273,26 +299,35 @@ func grown(b []byte, n int) []byte {
 	return b
 }
 
-// appendFrame appends frame and head of a record to scratch.
+// appendFrame appends to scratch the frame of a record, and what of its payload stands
+// there.
 func (l *Log) appendFrame(r *Record, pad uint16, synced Position) {
 	start := len(l.batch.scratch)
-	end := start + frameSize + int(r.headSize())
-	b := l.batch.scratch[:end]
+	b := l.batch.scratch[:start+frameSize+int(l.inScratch(r))]
+	head := uint32(l.headSize(r))
 	f := frame{
-		kind: r.Kind, pad: pad, file: l.cur.sequence, group: r.Group, synced: synced, at: l.end,
-		length: uint32(r.payloadSize()), head: uint32(r.headSize()), prev: l.chain,
+		kind: r.Kind, sealed: l.seals(r), pad: pad, file: l.cur.sequence, group: r.Group, synced: synced, at: l.end,
+		length: uint32(l.payloadSize(r)), head: head, prev: l.chain,
 	}
 	f.put(b[start:])
-	switch payload := b[start+frameSize:]; r.Kind {
-	case KindPrepare, KindReset, KindFloor:
-		r.Header.PutHeader(payload)
-	case KindTruncate, KindMark:
-		binary.LittleEndian.PutUint64(payload, uint64(r.Op))
-	case KindState:
-		copy(payload, r.State)
-	}
-	l.chain = seal(b[start:], l.cur.salt)
+	l.putPayload(b[start+frameSize:], r)
+	l.chain = seal(b[start:start+frameSize+int(head)], l.cur.salt)
 	l.batch.scratch = b
+}
+
+func (l *Log) putPayload(b []byte, r *Record) {
+	switch r.Kind {
+	case KindPrepare, KindReset, KindFloor:
+		if l.seals(r) {
+			l.sealPayload(b, r)
+			return
+		}
+		r.Header.PutHeader(b)
+	case KindTruncate, KindMark:
+		binary.LittleEndian.PutUint64(b, uint64(r.Op))
+	case KindState:
+		copy(b, r.State)
+	}
 }
 
 // publish lets readers see a batch.
