@@ -282,7 +282,7 @@ func inspectSegments(ctx context.Context, in *inspection, dirs []string) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			r, err := partition.InspectSegment(in.disk, path.Join(dir, e.Name), nil)
+			r, err := partition.InspectSegment(in.disk, path.Join(dir, e.Name), nil, nil)
 			if err != nil {
 				return err
 			}

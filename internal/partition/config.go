@@ -3,6 +3,7 @@ package partition
 import (
 	"fmt"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 )
 
@@ -52,7 +53,8 @@ type Config struct {
 	Partition   uint32
 	Dir         string // of the group's files; "" is groups/<group, 20 digits>
 	Disk        disk.Disk
-	Files       *Files // shared with other partitions; nil makes one for this alone
+	Files       *Files        // shared with other partitions; nil makes one for this alone
+	Vault       *cipher.Vault // seals the messages in segment files; nil: they are in the clear
 
 	SegmentSize    uint64 // bytes; the batch that reaches it is the last; 0 is 1 GiB
 	MessagesToSave uint32 // unwritten messages that make a write due; 0 is 1024

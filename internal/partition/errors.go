@@ -3,6 +3,8 @@ package partition
 import (
 	"errors"
 	"fmt"
+
+	"galgo/internal/cipher"
 )
 
 // Sentinel errors; most come wrapped in a DamageError that says where.
@@ -24,7 +26,8 @@ var (
 )
 
 // DamageError says which file of which group is not as it must be, and what to
-// do. It wraps ErrDamaged, ErrMissing or ErrUnexplained.
+// do. It wraps ErrDamaged, ErrMissing, ErrUnexplained or, of what is sound and does not
+// open, an error of the cipher.
 type DamageError struct {
 	Kind   error // one of the sentinels
 	Group  uint64
@@ -43,8 +46,13 @@ func (e *DamageError) Error() string {
 func (e *DamageError) Unwrap() error { return e.Kind }
 
 func (e *DamageError) nextStep() string {
-	if errors.Is(e.Kind, ErrUnexplained) {
+	switch {
+	case errors.Is(e.Kind, ErrUnexplained):
 		return "nothing was changed: restore the shard's checkpoint and log, or move the file away if it is not of this group"
+	case errors.Is(e.Kind, cipher.ErrKeyUnknown):
+		return "add that key to system.encryption.older_keys"
+	case errors.Is(e.Kind, cipher.ErrKeyMissing):
+		return "set system.encryption.enabled to true, and the key"
 	}
 	return "restore the file from a replica or a backup"
 }

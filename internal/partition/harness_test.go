@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"galgo"
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/wire"
@@ -22,6 +23,9 @@ const (
 	testPartition = 3
 	startTime     = 1_700_000_000_000_000
 )
+
+// testVault seals the segments of all rigs while it is set: see sealed.
+var testVault *cipher.Vault
 
 // tb is what the rig needs of a test; rapid's has it too.
 type tb interface {
@@ -34,7 +38,7 @@ func smallConfig(d disk.Disk) Config {
 	return Config{
 		Group: testGroup, Incarnation: 11, Stream: 1, Topic: 2, Partition: testPartition, Disk: d,
 		SegmentSize: 4096, MessagesToSave: 8, BytesToSave: 2048, IndexInterval: 1024, TailBytes: 1500,
-		Consumers: 8, Producers: 4, ProducerRing: 4,
+		Consumers: 8, Producers: 4, ProducerRing: 4, Vault: testVault,
 	}
 }
 
@@ -333,6 +337,7 @@ func filesOf(t tb, r *rig) string {
 				content = content[:end]
 			}
 		}
+		content = opened(t, r, name, content)
 		fmt.Fprintf(&out, "\n  %s %d %x", path.Base(name), len(content), checksumOf(content))
 	}
 	return out.String()

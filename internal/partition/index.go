@@ -133,17 +133,21 @@ func indexPos(number uint32) int64 {
 	return indexHeaderSize + int64(number)*indexEntrySize
 }
 
-// target is what a search looks for: the record that holds an offset, or the
-// first one stamped at a time or later.
+// target is what a search looks for: the record that holds an offset or a byte of the log,
+// or the first one stamped at a time or later.
 type target struct {
-	byTime bool
-	value  uint64 // offset, or µs
+	byTime  bool
+	byPlace bool
+	value   uint64 // offset, byte, or µs
 }
 
 // after reports whether the record of e starts behind what is looked for.
 func (t target) after(e indexEntry) bool {
-	if t.byTime {
+	switch {
+	case t.byTime:
 		return e.time > t.value
+	case t.byPlace:
+		return e.pos > t.value
 	}
 	return e.offset > t.value
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/wire"
 )
@@ -38,8 +39,11 @@ type SegmentReport struct {
 	Last      uint64 // offset of the last message, if there are any
 	FirstTime uint64 // µs
 	LastTime  uint64
-	// Problem says what is wrong at Sound; nil if the log is sound to its end or
-	// zeros follow.
+	// Keys counts the records by the key that they are sealed under; the zero key has those
+	// in the clear.
+	Keys map[cipher.ID]uint64
+	// Problem says what is wrong at Sound, or which record does not open; nil if the log is
+	// sound to its end or zeros follow.
 	Problem error
 	// IndexEntries are verified ones; IndexProblem says what is wrong with the
 	// index, if anything. The server builds a damaged one anew.
@@ -49,14 +53,15 @@ type SegmentReport struct {
 
 // InspectSegment reads the log of that name, which must be one this package
 // gives, verifies every record and compares the index. each, if not nil, is told
-// of every sound record. It changes nothing. The error is of the disk or of the
+// of every sound record. What is sealed is opened if there is a vault, and verified in any
+// case. It changes nothing. The error is of the disk or of the
 // name; what is wrong inside the files is in the report.
-func InspectSegment(d disk.Disk, name string, each func(RecordInfo)) (SegmentReport, error) {
+func InspectSegment(d disk.Disk, name string, vault *cipher.Vault, each func(RecordInfo)) (SegmentReport, error) {
 	n, ok := ParseSegmentName(path.Base(name))
 	if !ok || n.Index {
 		return SegmentReport{}, fmt.Errorf("partition: %s is not the name of a segment's log", name)
 	}
-	r := SegmentReport{SegmentName: n, File: name}
+	r := SegmentReport{SegmentName: n, File: name, Keys: map[cipher.ID]uint64{}}
 	file, err := d.Open(name)
 	if err != nil {
 		return r, fmt.Errorf("partition: open %s: %w", name, err)
@@ -67,7 +72,7 @@ func InspectSegment(d disk.Disk, name string, each func(RecordInfo)) (SegmentRep
 		return r, fmt.Errorf("partition: size of %s: %w", name, err)
 	}
 	r.Size = uint64(size)
-	entries, err := r.walk(file, each)
+	entries, err := r.walk(file, vault, each)
 	if err != nil {
 		return r, err
 	}
@@ -75,20 +80,17 @@ func InspectSegment(d disk.Disk, name string, each func(RecordInfo)) (SegmentRep
 }
 
 // walk verifies the log and returns an entry for every record.
-func (r *SegmentReport) walk(file disk.File, each func(RecordInfo)) ([]indexEntry, error) {
-	var window []byte
+func (r *SegmentReport) walk(file disk.File, vault *cipher.Vault, each func(RecordInfo)) ([]indexEntry, error) {
 	w := walker{
-		seg: &segment{base: r.Base, logName: r.File}, file: file, end: r.Size, next: r.Base, want: windowMax,
-		buffer: func(n int) []byte {
-			if cap(window) < n {
-				window = make([]byte, n)
-			}
-			return window[:n]
-		},
+		seg: &segment{base: r.Base, logName: r.File}, file: file, end: r.Size, next: r.Base, want: windowMax, buffer: oneWindow(),
 	}
 	fmt.Sscanf(path.Base(path.Dir(r.File)), "%d", &w.seg.group)
-	if err := r.learnPartition(file); err != nil {
+	sealed, err := r.learnPartition(file)
+	if err != nil {
 		return nil, err
+	}
+	if sealed {
+		w.sealing = &sealing{vault: vault, group: w.seg.group, generation: r.Generation}
 	}
 	w.partition = r.Partition
 	var entries []indexEntry
@@ -102,6 +104,7 @@ func (r *SegmentReport) walk(file disk.File, each func(RecordInfo)) ([]indexEntr
 			return entries, nil
 		}
 		r.count(&head, w.pos)
+		r.look(&w, b, vault != nil)
 		entries = append(entries, indexEntry{offset: head.base, time: head.time, pos: pos})
 		if each != nil {
 			each(RecordInfo{Pos: pos, Length: head.length, Base: head.base, Count: head.count, Time: head.time})
@@ -109,18 +112,32 @@ func (r *SegmentReport) walk(file disk.File, each func(RecordInfo)) ([]indexEntr
 	}
 }
 
-// learnPartition takes the first record's word for whose log it is.
-func (r *SegmentReport) learnPartition(file disk.File) error {
+// look notes the key of a record, and opens it if there is one to try.
+func (r *SegmentReport) look(w *walker, b []byte, open bool) {
+	if w.sealing == nil {
+		r.Keys[cipher.ID{}]++
+		return
+	}
+	r.Keys[sealedKey(b)]++
+	if !open || r.Problem != nil {
+		return
+	}
+	_, r.Problem = w.open(b)
+}
+
+// learnPartition takes the first record's word for whose log it is, and whether it is
+// sealed.
+func (r *SegmentReport) learnPartition(file disk.File) (sealed bool, err error) {
 	var buf [wire.BatchHeaderSize]byte
 	if r.Size < uint64(len(buf)) {
-		return nil
+		return false, nil
 	}
 	if _, err := file.ReadAt(buf[:], 0); err != nil {
-		return fmt.Errorf("partition: read %s: %w", r.File, err)
+		return false, fmt.Errorf("partition: read %s: %w", r.File, err)
 	}
 	head, _ := peekRecord(buf[:])
 	r.Partition = head.partition
-	return nil
+	return isSealed(buf[:]), nil
 }
 
 func (r *SegmentReport) count(h *recordHead, end uint64) {
@@ -144,7 +161,7 @@ func (r *SegmentReport) stopped(file disk.File, err error) error {
 			return fmt.Errorf("partition: read %s at byte %d: %w", r.File, pos, err)
 		}
 		if len(bytes.Trim(buf, "\x00")) > 0 {
-			r.Problem = err
+			r.Problem = errors.Join(r.Problem, err)
 			return nil
 		}
 	}

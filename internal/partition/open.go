@@ -189,7 +189,7 @@ func (r *recovery) checkBeyond(f namedFile, pos, next, time uint64) error {
 	defer file.Close()
 	w := walker{
 		seg: newSegment(&r.m.cfg, f.Generation, f.Base), file: file, partition: uint64(r.m.cfg.Partition), pos: pos, end: f.size, next: next, time: time,
-		want: wire.BatchHeaderSize, buffer: func(n int) []byte { return make([]byte, n) },
+		sealing: r.m.cfg.sealing(f.Generation), want: wire.BatchHeaderSize, buffer: func(n int) []byte { return make([]byte, n) },
 	}
 	b, _, err := w.record()
 	if _, damaged := errors.AsType[*DamageError](err); err != nil && !damaged {

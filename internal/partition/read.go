@@ -90,11 +90,11 @@ func (r *Reply) buffer(n int) []byte {
 // add takes what the plan wants of a record, and reports whether the reply is
 // full. Whole records are taken as they are.
 func (r *Reply) add(p *Plan, b []byte, h *recordHead) (full bool) {
-	from := uint32(0)
-	switch {
-	case p.want.byTime && h.time < p.want.value, !p.want.byTime && h.end() <= p.want.value:
+	if !p.wants(h) {
 		return false
-	case !p.want.byTime && p.want.value > h.base:
+	}
+	from := uint32(0)
+	if !p.want.byTime && p.want.value > h.base {
 		from = uint32(p.want.value - h.base)
 	}
 	to := h.count
@@ -121,6 +121,14 @@ func (r *Reply) add(p *Plan, b []byte, h *recordHead) (full bool) {
 	r.Count += to - from
 	r.Last = h.base + uint64(to) - 1
 	return to < h.count || r.Count == p.count
+}
+
+// wants reports whether anything of a record is looked for.
+func (p *Plan) wants(h *recordHead) bool {
+	if p.want.byTime {
+		return h.time >= p.want.value
+	}
+	return h.end() > p.want.value
 }
 
 // fit returns up to which frame below to there is room: at least one of an
@@ -157,7 +165,7 @@ func (p *Plan) readSpan(i int, r *Reply) (full bool, err error) {
 	defer log.release()
 	w := walker{
 		seg: s.seg, file: log, partition: uint64(p.cfg.Partition), end: s.end, next: s.seg.base,
-		want: p.window(s), buffer: r.buffer,
+		sealing: p.cfg.sealing(s.seg.generation), want: p.window(s), buffer: r.buffer,
 	}
 	if i == 0 {
 		e, found, err := p.locate(s, log)
@@ -171,6 +179,12 @@ func (p *Plan) readSpan(i int, r *Reply) (full bool, err error) {
 	for {
 		b, head, err := w.record()
 		if err != nil || b == nil {
+			return false, err
+		}
+		if !p.wants(&head) {
+			continue // and stays closed
+		}
+		if b, err = w.open(b); err != nil {
 			return false, err
 		}
 		if r.add(p, b, &head) {
@@ -283,7 +297,8 @@ func (p *Plan) writeIndex(s *segment, entries []indexEntry) {
 // segment.append.
 func buildIndex(s *span, log disk.File, cfg *Config) ([]indexEntry, error) {
 	w := walker{
-		seg: s.seg, file: log, partition: uint64(cfg.Partition), end: s.end, next: s.seg.base, want: windowMax, buffer: oneWindow(),
+		seg: s.seg, file: log, partition: uint64(cfg.Partition), end: s.end, next: s.seg.base,
+		sealing: cfg.sealing(s.seg.generation), want: windowMax, buffer: oneWindow(),
 	}
 	var entries []indexEntry
 	for {

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +11,11 @@ import (
 )
 
 // CheckpointFile is a file that a checkpoint names, and how much of it the checkpoint
-// covers. These bytes are the same on every replica and never change.
+// covers. In the clear these bytes are the same on every replica and never change.
 type CheckpointFile struct {
 	Name string
 	Size int64 // bytes
+	log  int   // which segment's log it is, counted from 1; 0: an index
 }
 
 // Files lists the files of a checkpoint, in order: of each segment the log and then
@@ -23,8 +25,8 @@ func (c *Checkpoint) Files(dir string) []CheckpointFile {
 	for i := range c.segments {
 		s := &c.segments[i]
 		files = append(files,
-			CheckpointFile{path.Join(dir, fileName(c.Generation, s.base, logSuffix)), int64(s.size)},
-			CheckpointFile{path.Join(dir, fileName(c.Generation, s.base, indexSuffix)), indexPos(s.entries)})
+			CheckpointFile{path.Join(dir, fileName(c.Generation, s.base, logSuffix)), int64(s.size), i + 1},
+			CheckpointFile{path.Join(dir, fileName(c.Generation, s.base, indexSuffix)), indexPos(s.entries), 0})
 	}
 	return files
 }
@@ -59,9 +61,9 @@ func Verify(cfg Config, c *Checkpoint, src io.ReaderAt) error {
 }
 
 // Restore makes the files of a checkpoint that came from another replica, durably.
-// src has their bytes, back to back in the order of Files. What this replica has of
-// them already are the same bytes, so a crash in the middle harms no checkpoint that
-// is here. No machine of the group may have a job in flight; Open comes next.
+// src has their bytes in the clear, back to back in the order of Files. What this replica
+// has of them already are the same bytes, or the same batches and then left as they are, so
+// a crash in the middle harms no checkpoint that is here. No machine of the group may have a job in flight; Open comes next.
 func Restore(cfg Config, c *Checkpoint, src io.ReaderAt) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -72,7 +74,7 @@ func Restore(cfg Config, c *Checkpoint, src io.ReaderAt) error {
 	}
 	pos := int64(0)
 	for _, f := range c.Files(cfg.Dir) {
-		if err := restoreFile(cfg.Disk, f, io.NewSectionReader(src, pos, f.Size)); err != nil {
+		if err := c.restoreFile(&cfg, f, io.NewSectionReader(src, pos, f.Size)); err != nil {
 			return fmt.Errorf("partition: group %d: restore %s: %w", cfg.Group, f.Name, err)
 		}
 		pos += f.Size
@@ -86,25 +88,22 @@ func Restore(cfg Config, c *Checkpoint, src io.ReaderAt) error {
 // restoreChunk is how much is copied at a time, in bytes.
 const restoreChunk = 1 << 20
 
-func restoreFile(d disk.Disk, f CheckpointFile, src io.Reader) error {
-	file, err := d.Open(f.Name)
+func (c *Checkpoint) restoreFile(cfg *Config, f CheckpointFile, src *io.SectionReader) error {
+	file, err := cfg.Disk.Open(f.Name)
 	if errors.Is(err, disk.ErrNotExist) {
-		file, err = d.Create(f.Name, 0)
+		file, err = cfg.Disk.Create(f.Name, 0)
 	}
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	buf := make([]byte, min(restoreChunk, f.Size))
-	for pos := int64(0); pos < f.Size; {
-		n, err := io.ReadFull(src, buf[:min(int64(len(buf)), f.Size-pos)])
-		if err != nil {
-			return err
-		}
-		if err := file.WriteAt(buf[:n], pos); err != nil {
-			return err
-		}
-		pos += int64(n)
+	if sealing := cfg.sealing(c.Generation); sealing != nil && f.log > 0 {
+		err = c.restoreSealed(cfg, sealing, file, f.log-1, src)
+	} else {
+		err = copyAll(file, src, f.Size)
+	}
+	if err != nil {
+		return err
 	}
 	if err := file.Truncate(f.Size); err != nil {
 		return err
@@ -113,4 +112,165 @@ func restoreFile(d disk.Disk, f CheckpointFile, src io.Reader) error {
 		return fmt.Errorf("%w: %w", ErrSync, err)
 	}
 	return nil
+}
+
+func copyAll(file disk.File, src io.Reader, size int64) error {
+	buf := make([]byte, min(restoreChunk, size))
+	for pos := int64(0); pos < size; {
+		n, err := io.ReadFull(src, buf[:min(int64(len(buf)), size-pos)])
+		if err != nil {
+			return err
+		}
+		if err := file.WriteAt(buf[:n], pos); err != nil {
+			return err
+		}
+		pos += int64(n)
+	}
+	return nil
+}
+
+// restoreSealed seals the batches of a segment, from the first on that the file does not
+// have. Those before it stay: written once more they would be other bytes, and a crash
+// could leave half of each.
+func (c *Checkpoint) restoreSealed(cfg *Config, sealing *sealing, file disk.File, i int, src *io.SectionReader) error {
+	w := c.walker(cfg, i, src, nil)
+	same, err := c.sameBatches(cfg, sealing, i, file, src)
+	if err != nil {
+		return err
+	}
+	var batches [][]byte
+	pos, size := int64(same), 0
+	flush := func() error {
+		err := sealing.write(file, batches, pos)
+		pos, size, batches = pos+int64(size), 0, nil
+		return err
+	}
+	w.buffer = func(n int) []byte { return make([]byte, n) } // batches are kept until they are written
+	for {
+		b, _, err := w.record()
+		switch {
+		case err != nil:
+			return err
+		case b == nil:
+			return flush()
+		case w.pos <= same:
+			continue
+		}
+		batches, size = append(batches, b), size+len(b)
+		if size >= restoreChunk {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sameBatches returns up to which byte a file has the batches of a segment.
+func (c *Checkpoint) sameBatches(cfg *Config, sealing *sealing, i int, file disk.File, src *io.SectionReader) (same uint64, err error) {
+	size, err := file.Size()
+	if err != nil {
+		return 0, err
+	}
+	want, have := c.walker(cfg, i, src, nil), c.walker(cfg, i, file, sealing)
+	have.end = min(have.end, uint64(size))
+	for have.pos < have.end {
+		b, _, err := want.record()
+		if err != nil || b == nil {
+			return same, err
+		}
+		got, _, err := have.record()
+		if err == nil && got != nil {
+			got, err = have.open(got)
+		}
+		if _, damaged := errors.AsType[*DamageError](err); err != nil && !damaged {
+			return same, err
+		}
+		if err != nil || !bytes.Equal(got, b) {
+			return same, nil
+		}
+		same = want.pos
+	}
+	return same, nil
+}
+
+// walker walks the log of the i-th segment of a checkpoint, from its beginning.
+func (c *Checkpoint) walker(cfg *Config, i int, file io.ReaderAt, sealing *sealing) *walker {
+	s := &c.segments[i]
+	return &walker{
+		seg: newSegment(cfg, c.Generation, s.base), file: file, partition: uint64(cfg.Partition),
+		end: s.size, next: s.base, sealing: sealing, want: restoreChunk, buffer: oneWindow(),
+	}
+}
+
+// Opened reads a file of a checkpoint in the clear, as Restore wants it. It opens what it
+// needs anew each time, may be used by one at a time, and reads from the batch on that the
+// index names. It is nil for a file that is in the clear.
+func (c *Checkpoint) Opened(cfg Config, f CheckpointFile) (io.ReaderAt, error) {
+	cfg, err := cfg.withDefaults()
+	sealing := cfg.sealing(c.Generation)
+	if err != nil || sealing == nil || f.log == 0 {
+		return nil, err
+	}
+	return &openedLog{cfg: &cfg, ckpt: c, at: f.log - 1, sealing: sealing}, nil
+}
+
+type openedLog struct {
+	cfg     *Config
+	ckpt    *Checkpoint
+	at      int // which segment
+	sealing *sealing
+}
+
+// ReadAt implements io.ReaderAt.
+func (o *openedLog) ReadAt(b []byte, off int64) (int, error) {
+	w := o.ckpt.walker(o.cfg, o.at, nil, o.sealing)
+	file, err := o.cfg.Disk.Open(w.seg.logName)
+	if err != nil {
+		return 0, fmt.Errorf("partition: open %s: %w", w.seg.logName, err)
+	}
+	defer file.Close()
+	w.file, w.want = file, min(max(len(b), windowMin), windowMax)
+	if e, found := o.entry(w.seg, uint64(off)); found {
+		near := *w
+		near.pos, near.next, near.time = e.pos, e.offset, e.time-1
+		n, err := near.copyFrom(b, off)
+		if _, damaged := errors.AsType[*DamageError](err); !damaged {
+			return n, err
+		}
+	}
+	return w.copyFrom(b, off)
+}
+
+// copyFrom fills b with the batches in the clear, from byte off of the log on.
+func (w *walker) copyFrom(b []byte, off int64) (n int, err error) {
+	for n < len(b) {
+		record, _, err := w.record()
+		if err == nil && record == nil {
+			err = io.EOF
+		}
+		if err != nil {
+			return n, err
+		}
+		at := int64(w.pos) - int64(len(record))
+		if off+int64(n) >= int64(w.pos) {
+			continue // and stays closed
+		}
+		if record, err = w.open(record); err != nil {
+			return n, err
+		}
+		n += copy(b[n:], record[off+int64(n)-at:])
+	}
+	return n, nil
+}
+
+// entry finds where to start for a byte of the log; the beginning, if the index does not
+// say.
+func (o *openedLog) entry(s *segment, off uint64) (indexEntry, bool) {
+	f, err := o.cfg.Disk.Open(s.indexName)
+	if err != nil {
+		return indexEntry{}, false
+	}
+	defer f.Close()
+	e, found, err := searchIndexFile(f, s.indexIdentity(o.cfg.IndexInterval).seed(), o.ckpt.segments[o.at].entries, target{byPlace: true, value: off})
+	return e, found && err == nil
 }

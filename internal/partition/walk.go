@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"galgo/internal/cipher"
 	"galgo/internal/wire"
 )
 
@@ -21,6 +22,7 @@ type walker struct {
 	seg       *segment
 	file      io.ReaderAt
 	partition uint64
+	sealing   *sealing // nil: records are in the clear
 
 	pos, end uint64 // bytes of the log that are still to be read
 	next     uint64 // offset the record at pos must start with
@@ -52,12 +54,42 @@ func (w *walker) record() ([]byte, recordHead, error) {
 	if b, err = w.bytes(head.length); err != nil {
 		return nil, recordHead{}, err
 	}
-	if err := wire.Batch(b).Validate(); err != nil {
+	if err := w.check(b); err != nil {
 		return nil, recordHead{}, w.damage(err.Error())
 	}
 	w.pos += head.length
 	w.next, w.time = head.end(), head.time
 	return b, head, nil
+}
+
+// check verifies the checksums of a record. What is sealed stays closed: see open.
+func (w *walker) check(b []byte) error {
+	if w.sealing != nil {
+		return checkSealed(b)
+	}
+	return wire.Batch(b).Validate()
+}
+
+// open returns the batch in the record that was read last. Nothing of it can be read
+// again.
+func (w *walker) open(b []byte) ([]byte, error) {
+	if w.sealing == nil {
+		return b, nil
+	}
+	from := w.pos - uint64(len(b)) - w.at
+	end := from + uint64(len(b))
+	room := w.window[end : end+cipher.TagSize : end+cipher.TagSize] // of the next record, perhaps
+	saved := [cipher.TagSize]byte(room)
+	err := w.sealing.open(w.window[from : end : end+cipher.TagSize])
+	copy(room, saved[:])
+	if err != nil {
+		e := w.damageAt(w.pos-uint64(len(b)), err.Error())
+		if e, ok := e.(*DamageError); ok {
+			e.Kind = sealKind(err)
+		}
+		return nil, e
+	}
+	return b, nil
 }
 
 // checkHead looks at what can be known before the checksums are: lengths before
@@ -83,11 +115,19 @@ func (w *walker) bytes(n uint64) ([]byte, error) {
 		return w.window[from : from+n : from+n], nil
 	}
 	size := min(max(n, uint64(w.want)), w.end-w.pos)
-	w.window, w.at = w.buffer(int(size)), w.pos
+	w.window, w.at = w.room(int(size)), w.pos
 	if got, err := w.file.ReadAt(w.window, int64(w.pos)); err != nil && got < len(w.window) {
 		return nil, w.fault(err)
 	}
 	return w.window[:n:n], nil
+}
+
+// room makes a window. Behind one that is opened there is room for a tag.
+func (w *walker) room(n int) []byte {
+	if w.sealing == nil {
+		return w.buffer(n)
+	}
+	return w.buffer(n + cipher.TagSize)[:n]
 }
 
 func (w *walker) fault(err error) error {
@@ -101,11 +141,13 @@ func (w *walker) fault(err error) error {
 	return fmt.Errorf("partition: group %d: read %s at byte %d: %w", w.seg.group, w.seg.logName, w.pos, err)
 }
 
-func (w *walker) damage(reason string) error {
+func (w *walker) damage(reason string) error { return w.damageAt(w.pos, reason) }
+
+func (w *walker) damageAt(pos uint64, reason string) error {
 	if w.seg.gone.Load() {
 		return ErrStale
 	}
-	return &DamageError{Kind: ErrDamaged, Group: w.seg.group, File: w.seg.logName, Pos: w.pos, Reason: reason}
+	return &DamageError{Kind: ErrDamaged, Group: w.seg.group, File: w.seg.logName, Pos: pos, Reason: reason}
 }
 
 // oneWindow makes windows that take each other's place, for who keeps no record.

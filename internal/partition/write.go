@@ -148,7 +148,7 @@ func (j *WriteJob) writeChunk(c *chunk) error {
 	if c.end-c.pos >= reserveFrom && !j.cfg.Preallocate {
 		disk.Reserve(c.seg.log.File, int64(c.end))
 	}
-	if err := c.seg.log.WritevAt(j.bufs[c.bufs[0]:c.bufs[1]], int64(c.pos)); err != nil {
+	if err := j.writeBatches(c); err != nil {
 		return err
 	}
 	if c.last {
@@ -156,6 +156,14 @@ func (j *WriteJob) writeChunk(c *chunk) error {
 	}
 	disk.WriteBack(c.seg.log.File, int64(c.pos), int64(c.end-c.pos))
 	return j.writeIndex(c)
+}
+
+func (j *WriteJob) writeBatches(c *chunk) error {
+	bodies := j.bufs[c.bufs[0]:c.bufs[1]]
+	if s := j.cfg.sealing(c.seg.generation); s != nil {
+		return s.write(c.seg.log, bodies, int64(c.pos))
+	}
+	return c.seg.log.WritevAt(bodies, int64(c.pos))
 }
 
 // openLog opens the log of a segment, making it if it was never made.
