@@ -149,7 +149,7 @@ type checkpointReport struct {
 func inspectSnapshots(_ context.Context, in *inspection) error {
 	all, t := []checkpointReport{}, table{{"File", "Bytes", "Op", "Created", "Sections", "Checksum", "Problem"}}
 	look := func(dir, ext string, visit func(*snapshot.Snapshot)) error {
-		reports, err := in.checkpoints(snapshot.NewStore(in.disk, dir, ext), visit)
+		reports, err := in.checkpoints(snapshot.NewStore(in.disk, dir, ext, nil), visit)
 		for _, r := range reports {
 			all = append(all, r)
 			t.add(r.File, r.Bytes, r.Op, r.CreatedAt, r.Sections, r.Sum, r.Problem)

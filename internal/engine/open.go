@@ -56,7 +56,8 @@ type Options struct {
 	Clock   shard.Clock
 	Random  func() uint64 // unguessable in production
 	// Keys seal what is on the disk; nil: it is in the clear.
-	Keys *cipher.Ring
+	Keys  *cipher.Ring
+	vault *cipher.Vault // of the directory, once it is opened
 	// Tails bounds the batches that all partitions together keep in memory, in bytes.
 	Tails int64
 	// SegmentFiles is how many segment files stay open between uses, UnsyncedGroups
@@ -86,12 +87,17 @@ func Open(d disk.Disk, o Options) (*Engine, error) {
 	}
 	e := &Engine{replica: o.Replica, durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles),
 		deliveries: newDeliveries(), retention: retention{hold: c.DataMaintenance.Messages.Hold, batch: uint64(c.MessageBus.MaxMessageSize)}, patience: uint64(c.ConsumerGroup.RebalancingTimeout.Microseconds())}
+	vault, err := shard.VaultOf(d, o.Keys)
+	if err != nil {
+		return nil, err
+	}
+	o.vault = vault
 	if err := e.openMetadata(d, cluster, o); err != nil {
 		return nil, err
 	}
 	view := e.View()
 	named := func(id vsr.GroupID) bool { _, ok := view.PartitionOf(uint64(id)); return ok }
-	err := shard.SweepGroups(d, named, view.GroupsIssued(), o.Note)
+	err = shard.SweepGroups(d, named, view.GroupsIssued(), o.Note)
 	for i := 0; i < c.System.Shards && err == nil; i++ {
 		err = e.openData(d, cluster, i, o)
 	}
@@ -125,7 +131,7 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 	e.metaLoop = o.Loop()
 	e.meta, err = shard.OpenMetadata(shard.MetadataConfig{
 		Disk: d, Clock: o.Clock, Executor: e.metaLoop, Cluster: cluster, Replication: o.replication(), Pipeline: c.Metadata.PrepareQueueDepth,
-		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(), SyncApart: o.SyncApart,
+		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(), SyncApart: o.SyncApart, Vault: o.vault,
 		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
 		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
 		Publish:         e.publish, Changed: e.changed, Busy: e.busy, HandOvers: e.handOvers, AbsenceTicks: absenceTicks(c.Heartbeat.Interval, o.Timing), Installed: e.installed, Leads: e.leads, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
@@ -151,7 +157,7 @@ func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error
 	var err error
 	data, err = shard.OpenData(shard.DataConfig{
 		Disk: d, Clock: o.Clock, Executor: l, Cluster: cluster, Shard: uint32(i), Replication: o.replication(), Pipeline: c.Partition.PrepareQueueDepth,
-		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.Random(), SyncApart: o.SyncApart, WALLimit: int64(c.WAL.Limit),
+		WALFileSize: int64(c.WAL.FileSize), WALSpare: spares(c.WAL), Salt: o.Random(), SyncApart: o.SyncApart, Vault: o.vault, WALLimit: int64(c.WAL.Limit),
 		TailBytes: int(c.Partition.TailBytes), TailsBytes: o.Tails / int64(c.System.Shards), Files: e.files,
 		GroupDeleted: e.groupDeleted,
 		UnsyncedMax:  max(1, o.UnsyncedGroups/c.System.Shards), Moved: func(id vsr.GroupID) { e.moved(data, id) }, Observe: o.Observe, Fail: o.Fail, Note: o.Note,

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"galgo"
+	"galgo/internal/cipher"
 	"galgo/internal/config"
 	"galgo/internal/disk"
 	"galgo/internal/edge"
@@ -59,6 +60,9 @@ func worldConfig() config.Config {
 	return c
 }
 
+// worldKeys seal the disks of all nodes while they are set: see sealed.
+var worldKeys *cipher.Ring
+
 // worldTails is what all partitions of a world keep in memory, in bytes.
 const worldTails = 4 << 20
 
@@ -79,7 +83,7 @@ func open(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (
 func start(t testing.TB, d disk.Disk, c config.Config, seed uint64, now uint64) (*world, error) {
 	w := &world{t: t, disk: d, rng: rand.New(rand.NewPCG(seed, 1)), now: now, patience: 4}
 	e, err := Open(d, Options{
-		Config: c, Clock: w, Random: w.rng.Uint64, Tails: worldTails, SegmentFiles: 64, UnsyncedGroups: 64, SyncApart: worldApart,
+		Keys: worldKeys, Config: c, Clock: w, Random: w.rng.Uint64, Tails: worldTails, SegmentFiles: 64, UnsyncedGroups: 64, SyncApart: worldApart,
 		Loop: func() Loop {
 			l := &inlineLoop{}
 			w.loops = append(w.loops, l)

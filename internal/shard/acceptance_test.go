@@ -94,7 +94,7 @@ func reopened(t *testing.T, d *memdisk.Disk, specs ...GroupSpec) (*Data, *manual
 func dataConfig(t *testing.T, d *memdisk.Disk, exec Executor) DataConfig {
 	return DataConfig{
 		Disk: d, Clock: stillClock{}, Executor: exec, Replication: Replication{Replicas: 1}, Pipeline: 32,
-		WALFileSize: 64 << 10, WALLimit: 1 << 40, TailBytes: 1 << 20, TailsBytes: 1 << 30,
+		WALFileSize: 64 << 10, WALLimit: 1 << 40, TailBytes: 1 << 20, TailsBytes: 1 << 30, Vault: testVault,
 		Fail: func(err error) { t.Errorf("the shard gave up: %v", err) }, Note: func(string, ...any) {},
 	}
 }

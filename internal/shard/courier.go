@@ -187,7 +187,12 @@ func (c *courier) gathered(o vsr.Offer, stored uint64) {
 }
 
 func (c *courier) write(t vsr.Transfer) {
-	c.run(func() error { return c.place.write(t.Offset, t.Data) }, func(err error) {
+	if !c.place.fits(t.Offer, t.Offset, t.Data) {
+		c.core().TransferStored(t.Offer, t.Offset)
+		c.touch()
+		return
+	}
+	c.run(func() error { return c.place.write(t.Offer, t.Offset, t.Data) }, func(err error) {
 		if err != nil {
 			c.again("a piece of a checkpoint from a peer was not written", err, func() { c.write(t) })
 			return

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"galgo"
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/partition"
 	"galgo/internal/vsr"
@@ -49,8 +50,9 @@ type DataConfig struct {
 
 	WALFileSize int64
 	WALSpare    int
-	Salt        uint64 // unguessable; see wal.Options
-	SyncApart   int    // bytes of a write of the log whose sync is apart; 0: 256 KiB
+	Salt        uint64        // unguessable; see wal.Options
+	SyncApart   int           // bytes of a write of the log whose sync is apart; 0: 256 KiB
+	Vault       *cipher.Vault // seals log, table and segments; nil: all is in the clear
 	// WALLimit is the size of the live log in bytes at which a checkpoint is due.
 	WALLimit int64
 	// TailBytes is how much each partition keeps in memory for polls, TailsBytes

@@ -25,7 +25,7 @@ func OpenData(cfg DataConfig, specs []GroupSpec, issued uint64) (*Data, error) {
 	d := &Data{cfg: cfg, groups: make(map[vsr.GroupID]*dataGroup)}
 	dir := logDir(cfg.Shard)
 	log, recovered, err := wal.Open(cfg.Disk, dir, wal.Options{
-		FileSize: cfg.WALFileSize, FilesSpare: cfg.WALSpare, Salt: cfg.Salt, Cluster: cfg.Cluster, Replica: cfg.Replica, Shard: cfg.Shard,
+		FileSize: cfg.WALFileSize, FilesSpare: cfg.WALSpare, Salt: cfg.Salt, Vault: cfg.Vault, Cluster: cfg.Cluster, Replica: cfg.Replica, Shard: cfg.Shard,
 	})
 	if err != nil {
 		return nil, err

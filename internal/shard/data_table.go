@@ -113,7 +113,7 @@ func decodePairing(b []byte) (pairing, error) {
 func shardDir(shard uint32) string { return fmt.Sprintf("shards/%d", shard) }
 
 func tablesOf(cfg DataConfig) *snapshot.Store {
-	return snapshot.NewStore(cfg.Disk, shardDir(cfg.Shard)+"/checkpoint", snapshot.ExtPartition)
+	return snapshot.NewStore(cfg.Disk, shardDir(cfg.Shard)+"/checkpoint", snapshot.ExtPartition, cfg.Vault)
 }
 
 func writeTable(cfg DataConfig, number uint64, rows []tableRow) (snapshot.Sum, error) {

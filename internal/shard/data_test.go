@@ -25,7 +25,7 @@ func newData(t *testing.T, d *memdisk.Disk, change func(*DataConfig)) (*Data, *m
 	exec := &manual{}
 	c := DataConfig{
 		Disk: d, Clock: stillClock{}, Executor: exec, Replication: Replication{Replicas: 1}, Pipeline: 32,
-		WALFileSize: 64 << 10, WALLimit: 1 << 40, TailBytes: 1 << 20, TailsBytes: 1 << 30,
+		WALFileSize: 64 << 10, WALLimit: 1 << 40, TailBytes: 1 << 20, TailsBytes: 1 << 30, Vault: testVault,
 		Fail: func(err error) { t.Errorf("the shard gave up: %v", err) }, Note: func(string, ...any) {},
 	}
 	if change != nil {

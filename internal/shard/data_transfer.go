@@ -36,14 +36,21 @@ type groupTaking struct {
 }
 
 func (d *Data) newCourier(g *dataGroup) courier {
-	place := stagingOf(d.cfg.Disk, transferDir(d.cfg.Shard), g.spec.ID)
-	here := present{config: d.config(g.spec), spec: g.spec, place: place}
+	place := stagingOf(d.cfg.Disk, transferDir(d.cfg.Shard), g.spec.ID, d.cfg.Vault)
+	c := d.courierAt(g, place)
+	if d.cfg.Vault == nil { // sealed pieces have one size, and begin where the peer's do
+		here := present{config: d.config(g.spec), spec: g.spec, place: place}
+		c.present = here.add
+	}
+	return c
+}
+
+func (d *Data) courierAt(g *dataGroup, place staging) courier {
 	return courier{
 		core: func() *vsr.Core { return g.group.core }, touch: func() { g.group.touch() }, gone: func() bool { return g.gone },
 		exec: d.cfg.Executor, disk: d.cfg.Disk, place: place, note: d.cfg.Note,
 		later: d.later.add, occupied: func() bool { return d.occupied(g) },
 		newest:  func(above vsr.Op, done func(vsr.Header, parts)) { d.newestCheckpoint(g, above, done) },
-		present: here.add,
 		install: func(o vsr.Offer, reset bool) { d.take(g, o, reset) },
 	}
 }
@@ -62,7 +69,7 @@ func (d *Data) newestCheckpoint(g *dataGroup, above vsr.Op, done func(vsr.Header
 	found := func() {
 		var p parts
 		if g.synced.head.Op > above {
-			p = partsOf(g)
+			p = partsOf(d.config(g.spec), g)
 		}
 		done(g.synced.head, p)
 	}
@@ -73,7 +80,9 @@ func (d *Data) newestCheckpoint(g *dataGroup, above vsr.Op, done func(vsr.Header
 	d.Checkpoint(func(error) { found() })
 }
 
-func partsOf(g *dataGroup) parts {
+// partsOf is the checkpoint of a group as it travels: in the clear, whatever it is on this
+// disk.
+func partsOf(cfg partition.Config, g *dataGroup) parts {
 	c, err := partition.DecodeCheckpoint(g.synced.blob)
 	if err != nil {
 		panic(fmt.Sprintf("shard: group %d: its own checkpoint: %v", g.spec.ID, err))
@@ -82,7 +91,11 @@ func partsOf(g *dataGroup) parts {
 	binary.LittleEndian.PutUint32(table, uint32(len(table)-4))
 	p := parts{{bytes: table, size: int64(len(table))}}
 	for _, f := range c.Files(partition.Dir(uint64(g.spec.ID))) {
-		p = append(p, part{name: f.Name, size: f.Size})
+		opened, err := c.Opened(cfg, f)
+		if err != nil {
+			panic(fmt.Sprintf("shard: group %d: its own configuration: %v", g.spec.ID, err))
+		}
+		p = append(p, part{name: f.Name, size: f.Size, reader: opened})
 	}
 	return p
 }
@@ -238,7 +251,7 @@ func (d *Data) settleTaken(g *dataGroup) {
 // was cut short: it is all there, is newer than the one in the table, and the log has
 // its op. row becomes that of the checkpoint. It reports whether there was one.
 func (d *Data) finishTaking(s GroupSpec, row *tableRow) (bool, error) {
-	place := stagingOf(d.cfg.Disk, transferDir(d.cfg.Shard), s.ID)
+	place := stagingOf(d.cfg.Disk, transferDir(d.cfg.Shard), s.ID, d.cfg.Vault)
 	o, ok, err := place.sealed()
 	if err != nil || !ok || o.Op <= row.head.Op {
 		return false, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"galgo"
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/metadata"
 	"galgo/internal/superblock"
@@ -68,6 +69,7 @@ type MetadataConfig struct {
 	WALSpare    int
 	Salt        uint64 // unguessable; see wal.Options
 	SyncApart   int    // as in DataConfig
+	Vault       *cipher.Vault
 
 	// A checkpoint is due when CheckpointSlots - CheckpointMargin ops, or
 	// CheckpointBytes of log, have come since the last.

@@ -57,10 +57,20 @@ func (s *setbacks) tick() {
 type metadataCheckpoint struct {
 	head vsr.Header // of the last applied op: the commit point
 
+	// written is the last snapshot that is durable, paired or not. A sealed one is not
+	// written again: its bytes, and with them its checksum, would be others than those
+	// that a superblock whose write has failed may name.
+	written writtenSnapshot
+
 	op      vsr.Op // of the last complete checkpoint
 	bytes   int64  // of log since then
 	running bool
 	setbacks
+}
+
+type writtenSnapshot struct {
+	op  vsr.Op
+	sum [16]byte
 }
 
 func (k *metadataCheckpoint) note(p *vsr.Prepare) {
@@ -90,6 +100,10 @@ func (m *Metadata) Checkpoint(done func(error)) {
 	}
 	k.running = true
 	head, view, bytes := k.head, m.machine.View(), k.bytes
+	if k.written.op == head.Op {
+		m.pair(head, k.written.sum, bytes, done)
+		return
+	}
 	var sum [16]byte
 	m.cfg.Executor.Go(LaneCheckpoint, func() (err error) {
 		sum, err = writeMetadataSnapshot(m.cfg, head, view)
@@ -98,6 +112,9 @@ func (m *Metadata) Checkpoint(done func(error)) {
 		if err != nil {
 			m.checkpointDone(fmt.Errorf("metadata checkpoint at op %d: %w", head.Op, err), done)
 			return
+		}
+		if m.cfg.Vault != nil {
+			k.written = writtenSnapshot{head.Op, sum}
 		}
 		m.pair(head, sum, bytes, done)
 	})

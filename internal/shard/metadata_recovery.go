@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"galgo"
-	"galgo/internal/disk"
 	"galgo/internal/metadata"
 	"galgo/internal/snapshot"
 	"galgo/internal/superblock"
@@ -144,7 +143,7 @@ func openSuperblock(cfg MetadataConfig) (superblock.Store, superblock.State, err
 // loadSnapshot makes the machine from the newest snapshot, if there is one, and
 // returns the header of the op it covers.
 func (m *Metadata) loadSnapshot(state superblock.State) (vsr.Header, error) {
-	generations, err := snapshotsOf(m.cfg.Disk).List()
+	generations, err := snapshotsOf(&m.cfg).List()
 	if err != nil {
 		return vsr.Header{}, err
 	}
@@ -153,7 +152,7 @@ func (m *Metadata) loadSnapshot(state superblock.State) (vsr.Header, error) {
 		return vsr.Header{}, state.CheckPairing(0, [16]byte{})
 	}
 	newest := generations[0]
-	s, err := snapshotsOf(m.cfg.Disk).Read(newest.Number)
+	s, err := snapshotsOf(&m.cfg).Read(newest.Number)
 	if err != nil {
 		return vsr.Header{}, err
 	}
@@ -173,7 +172,7 @@ func (m *Metadata) loadSnapshot(state superblock.State) (vsr.Header, error) {
 
 func (m *Metadata) openLog() (wal.RecoveredGroup, error) {
 	log, recovered, err := wal.Open(m.cfg.Disk, metadataLogDir, wal.Options{
-		FileSize: m.cfg.WALFileSize, FilesSpare: m.cfg.WALSpare, Salt: m.cfg.Salt, Cluster: m.cfg.Cluster, Replica: m.cfg.Replica, Shard: metadataShard,
+		FileSize: m.cfg.WALFileSize, FilesSpare: m.cfg.WALSpare, Salt: m.cfg.Salt, Vault: m.cfg.Vault, Cluster: m.cfg.Cluster, Replica: m.cfg.Replica, Shard: metadataShard,
 	})
 	if err != nil {
 		return wal.RecoveredGroup{}, err
@@ -295,13 +294,13 @@ func redo(p *vsr.Prepare, apply func(*vsr.Prepare)) (err error) {
 	return nil
 }
 
-func snapshotsOf(d disk.Disk) *snapshot.Store {
-	return snapshot.NewStore(d, metadataSnapshotDir, snapshot.ExtMetadata)
+func snapshotsOf(cfg *MetadataConfig) *snapshot.Store {
+	return snapshot.NewStore(cfg.Disk, metadataSnapshotDir, snapshot.ExtMetadata, cfg.Vault)
 }
 
 func writeMetadataSnapshot(cfg MetadataConfig, head vsr.Header, view *metadata.View) ([16]byte, error) {
 	h := snapshot.Header{Cluster: cfg.Cluster, Group: uint64(vsr.MetadataGroup), Op: uint64(head.Op), CreatedAt: head.Timestamp}
-	return snapshotsOf(cfg.Disk).Write(uint64(head.Op), h, metadataSections(head, view))
+	return snapshotsOf(&cfg).Write(uint64(head.Op), h, metadataSections(head, view))
 }
 
 func metadataSections(head vsr.Header, view *metadata.View) []snapshot.Section {
@@ -343,5 +342,5 @@ func decodeMetadataSnapshot(s *snapshot.Snapshot) (*metadata.Machine, vsr.Header
 }
 
 func pruneMetadataSnapshots(cfg MetadataConfig) error {
-	return snapshotsOf(cfg.Disk).Prune(snapshotsKept)
+	return snapshotsOf(&cfg).Prune(snapshotsKept)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"galgo/internal/disk"
 	"galgo/internal/metadata"
 	"galgo/internal/snapshot"
 	"galgo/internal/superblock"
@@ -32,7 +33,7 @@ type taking struct {
 func (m *Metadata) newCourier() courier {
 	return courier{
 		core: func() *vsr.Core { return m.group.core }, touch: m.group.touch, gone: func() bool { return false },
-		exec: m.cfg.Executor, disk: m.cfg.Disk, place: stagingOf(m.cfg.Disk, metadataStagingDir, vsr.MetadataGroup), note: m.cfg.Note,
+		exec: m.cfg.Executor, disk: m.cfg.Disk, place: stagingOf(m.cfg.Disk, metadataStagingDir, vsr.MetadataGroup, m.cfg.Vault), note: m.cfg.Note,
 		later: m.later.add, newest: m.newestSnapshot, install: m.take,
 	}
 }
@@ -47,16 +48,16 @@ func (m *Metadata) newestSnapshot(above vsr.Op, done func(vsr.Header, parts)) {
 		var head vsr.Header
 		var found parts
 		m.cfg.Executor.Go(LaneCheckpoint, func() error {
-			generations, err := snapshotsOf(m.cfg.Disk).List()
+			generations, err := snapshotsOf(&m.cfg).List()
 			if err != nil || len(generations) == 0 {
 				return err
 			}
-			s, err := snapshotsOf(m.cfg.Disk).Read(generations[0].Number)
+			s, err := snapshotsOf(&m.cfg).Read(generations[0].Number)
 			if err != nil {
 				return err
 			}
 			if head, err = snapshotHead(s); err == nil {
-				found = parts{{name: generations[0].Name, size: generations[0].Size}}
+				found, err = partsOfSnapshot(&m.cfg, generations[0], s)
 			}
 			return err
 		}, func(err error) {
@@ -66,6 +67,16 @@ func (m *Metadata) newestSnapshot(above vsr.Op, done func(vsr.Header, parts)) {
 			done(head, found)
 		})
 	})
+}
+
+// partsOfSnapshot is a snapshot as it travels: in the clear. One that is sealed on this
+// disk stays in memory while it is offered.
+func partsOfSnapshot(cfg *MetadataConfig, g snapshot.Generation, s *snapshot.Snapshot) (parts, error) {
+	if cfg.Vault == nil {
+		return parts{{name: g.Name, size: g.Size}}, nil
+	}
+	b, err := snapshot.Encode(s.Header, s.Sections)
+	return parts{{bytes: b, size: int64(len(b))}}, err
 }
 
 // take installs what was gathered, as soon as no checkpoint of its own is under way.
@@ -84,11 +95,7 @@ func (m *Metadata) install() {
 		if k.offer.Size > snapshot.SizeMax {
 			return fmt.Errorf("%w: %d bytes", errStaged, k.offer.Size)
 		}
-		b, err := m.courier.place.bytes(k.offer)
-		if err != nil {
-			return err
-		}
-		s, err := snapshot.Decode(m.courier.place.partName(), b)
+		s, err := m.courier.place.snapshot(k.offer)
 		if err != nil {
 			return err
 		}
@@ -115,10 +122,26 @@ func (m *Metadata) install() {
 	})
 }
 
+// snapshot reads what was gathered. Who sends it has opened it.
+func (s staging) snapshot(o vsr.Offer) (*snapshot.Snapshot, error) {
+	b, err := s.bytes(o)
+	if err != nil {
+		return nil, err
+	}
+	found, err := snapshot.Decode(s.partName(), b)
+	if err != nil {
+		return nil, err
+	}
+	return found, found.Open(nil)
+}
+
 // nameTaken makes what was gathered a snapshot like any other.
 func (m *Metadata) nameTaken() {
 	k := &m.taking
-	m.courier.run(func() error { return nameStaged(m.cfg, m.courier.place, k.offer) }, func(err error) {
+	m.courier.run(func() (err error) {
+		k.sum, err = nameStaged(m.cfg, m.courier.place, k.offer, k.sum)
+		return err
+	}, func(err error) {
 		switch {
 		case errors.Is(err, errNameUnsynced):
 			m.cfg.Fail(err)
@@ -134,15 +157,35 @@ func (m *Metadata) nameTaken() {
 // that it does; the next start finds out.
 var errNameUnsynced = errors.New("shard: the name of a snapshot from a peer was not synced; start the node again")
 
-// nameStaged renames what was gathered, durably.
-func nameStaged(cfg MetadataConfig, place staging, o vsr.Offer) error {
-	if err := cfg.Disk.Rename(place.partName(), snapshotsOf(cfg.Disk).Name(uint64(o.Op))); err != nil {
-		return err
+// nameStaged gives what was gathered, whose checksum is sum, the name of a snapshot,
+// durably. It returns the checksum of the file of that name.
+func nameStaged(cfg MetadataConfig, place staging, o vsr.Offer, sum snapshot.Sum) (snapshot.Sum, error) {
+	if cfg.Vault != nil {
+		return sealStaged(cfg, place, o)
+	}
+	if err := cfg.Disk.Rename(place.partName(), snapshotsOf(&cfg).Name(uint64(o.Op))); err != nil {
+		return sum, err
 	}
 	if err := errors.Join(cfg.Disk.SyncDir(metadataSnapshotDir), cfg.Disk.SyncDir(metadataStagingDir)); err != nil {
-		return fmt.Errorf("%w: %w", errNameUnsynced, err)
+		return sum, fmt.Errorf("%w: %w", errNameUnsynced, err)
 	}
-	return nil
+	return sum, nil
+}
+
+// sealStaged makes a snapshot of what was gathered, which is in other pieces.
+func sealStaged(cfg MetadataConfig, place staging, o vsr.Offer) (snapshot.Sum, error) {
+	s, err := place.snapshot(o)
+	if err != nil {
+		return snapshot.Sum{}, err
+	}
+	sum, err := snapshotsOf(&cfg).Write(uint64(o.Op), s.Header, s.Sections)
+	if e, ok := errors.AsType[*disk.ReplaceError](err); ok && e.Stage == disk.StageSyncDir {
+		return sum, fmt.Errorf("%w: %w", errNameUnsynced, err)
+	}
+	if err == nil {
+		_ = place.discard() // what stays is removed before the next transfer
+	}
+	return sum, err
 }
 
 func (m *Metadata) pairTaken() {
@@ -186,7 +229,7 @@ func (m *Metadata) finishTaking(base vsr.Op, log wal.RecoveredGroup) (bool, erro
 	if !log.HasFloor || log.Base <= base {
 		return false, nil
 	}
-	place := stagingOf(m.cfg.Disk, metadataStagingDir, vsr.MetadataGroup)
+	place := stagingOf(m.cfg.Disk, metadataStagingDir, vsr.MetadataGroup, m.cfg.Vault)
 	o, ok, err := place.sealed()
 	if err != nil || !ok || o.Op != log.Base {
 		return false, err
@@ -194,5 +237,6 @@ func (m *Metadata) finishTaking(base vsr.Op, log wal.RecoveredGroup) (bool, erro
 	if id, known := m.log.Identity(vsr.MetadataGroup, o.Op); !known || id != o.Identity {
 		return false, nil
 	}
-	return true, nameStaged(m.cfg, place, o)
+	_, err = nameStaged(m.cfg, place, o, snapshot.Sum{})
+	return true, err
 }

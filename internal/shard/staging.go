@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/vsr"
 )
@@ -27,23 +29,32 @@ import (
 //	 40    16  sum        XXH3-128 of all bytes
 //	 56     8  size       bytes
 //	 64     8  checksum   XXH3-64 of all before
+//
+// With a vault it is sealed whole, and the bytes are in pieces of pieceSize, each sealed by
+// itself: what comes is in the clear, and what does not open is not there.
 type staging struct {
-	disk disk.Disk
-	dir  string
-	name string
+	disk  disk.Disk
+	dir   string
+	name  string
+	vault *cipher.Vault
+	group vsr.GroupID
 }
 
 const (
 	offerMagic = "GPOFFER1"
 	offerSize  = 72
+
+	// pieceSize is what is asked for at a time, but for the end.
+	pieceSize   = vsr.ChunkMax
+	sealedPiece = pieceSize + cipher.Overhead
 )
 
 // errStaged: what was gathered is not what was offered. It is removed, and asked for
 // again.
 var errStaged = errors.New("shard: the checkpoint that came from a peer is not the one it offered")
 
-func stagingOf(d disk.Disk, dir string, group vsr.GroupID) staging {
-	return staging{disk: d, dir: dir, name: path.Join(dir, fmt.Sprintf("%020d", group))}
+func stagingOf(d disk.Disk, dir string, group vsr.GroupID, vault *cipher.Vault) staging {
+	return staging{disk: d, dir: dir, name: path.Join(dir, fmt.Sprintf("%020d", group)), vault: vault, group: group}
 }
 
 func (s staging) offerName() string { return s.name + ".offer" }
@@ -82,13 +93,31 @@ func (s staging) offer() (vsr.Offer, bool, error) {
 		return vsr.Offer{}, false, err
 	}
 	defer f.Close()
-	var b [offerSize + 1]byte
+	var b [offerSize + cipher.Overhead + 1]byte
 	n, err := f.ReadAt(b[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return vsr.Offer{}, false, err
 	}
-	o, ok := decodeOffer(b[:n])
+	o, ok := s.openOffer(b[:n])
 	return o, ok, nil
+}
+
+func (s staging) openOffer(b []byte) (o vsr.Offer, ok bool) {
+	if s.vault != nil {
+		var err error
+		if b, err = s.vault.Open(nil, b, cipher.KindOffer, uint64(s.group)); err != nil {
+			return o, false
+		}
+	}
+	return decodeOffer(b)
+}
+
+func (s staging) sealOffer(o vsr.Offer) []byte {
+	b := appendOffer(nil, o)
+	if s.vault != nil {
+		b = s.vault.Seal(nil, b, cipher.KindOffer, uint64(s.group))
+	}
+	return b
 }
 
 // begin prepares for an offer and returns how many bytes of it are there already.
@@ -100,13 +129,13 @@ func (s staging) begin(o vsr.Offer) (stored uint64, err error) {
 		if f, err := s.disk.Open(s.partName()); err == nil {
 			defer f.Close()
 			size, err := f.Size()
-			return min(uint64(max(size, 0)), o.Size), err
+			return s.stored(o, uint64(max(size, 0))), err
 		}
 	}
 	if err := s.discard(); err != nil {
 		return 0, err
 	}
-	if err := disk.Replace(s.disk, s.offerName(), [][]byte{appendOffer(nil, o)}); err != nil {
+	if err := disk.Replace(s.disk, s.offerName(), [][]byte{s.sealOffer(o)}); err != nil {
 		return 0, err
 	}
 	f, err := s.disk.Create(s.partName(), 0)
@@ -117,13 +146,44 @@ func (s staging) begin(o vsr.Offer) (stored uint64, err error) {
 	return 0, s.disk.SyncDir(s.dir)
 }
 
+// stored is how much of an offer is in a file of size bytes: whole pieces, if they are
+// sealed.
+func (s staging) stored(o vsr.Offer, size uint64) uint64 {
+	switch {
+	case s.vault == nil:
+		return min(size, o.Size)
+	case size >= s.sizeOf(o):
+		return o.Size
+	}
+	return min(size/sealedPiece*pieceSize, o.Size)
+}
+
+// sizeOf is the size of the file that has all of an offer.
+func (s staging) sizeOf(o vsr.Offer) uint64 {
+	const never = 1 << 62
+	if s.vault == nil || o.Size > never {
+		return o.Size
+	}
+	return o.Size + (o.Size+pieceSize-1)/pieceSize*cipher.Overhead
+}
+
+// fits reports whether data at off can be written: whole pieces only, if they are sealed.
+// A peer that sends less is asked again.
+func (s staging) fits(o vsr.Offer, off uint64, data []byte) bool {
+	return s.vault == nil || off%pieceSize == 0 && (len(data) == pieceSize || off+uint64(len(data)) == o.Size && len(data) < pieceSize)
+}
+
 // write adds data at off. Nothing need be durable before seal.
-func (s staging) write(off uint64, data []byte) error {
+func (s staging) write(o vsr.Offer, off uint64, data []byte) error {
 	f, err := s.disk.Open(s.partName())
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if s.vault != nil {
+		data = s.vault.Seal(make([]byte, 0, len(data)+cipher.Overhead), data, cipher.KindPiece, uint64(s.group), uint64(o.Op), off)
+		off = off / pieceSize * sealedPiece
+	}
 	return f.WriteAt(data, int64(off))
 }
 
@@ -134,10 +194,12 @@ func (s staging) seal(o vsr.Offer) error {
 		return err
 	}
 	defer f.Close()
-	if size, err := f.Size(); err != nil || uint64(size) != o.Size {
-		return errors.Join(err, fmt.Errorf("%w: %s has %d bytes of %d", errStaged, s.partName(), size, o.Size))
+	if size, err := f.Size(); err != nil || uint64(size) != s.sizeOf(o) {
+		return errors.Join(err, fmt.Errorf("%w: %s has %d bytes of %d", errStaged, s.partName(), size, s.sizeOf(o)))
 	}
-	sum, err := sumOf(f, o.Size)
+	r := s.open(o)
+	defer r.Close()
+	sum, err := sumOf(r, o.Size)
 	if err != nil {
 		return err
 	}
@@ -194,9 +256,10 @@ type writerOnly struct{ io.Writer }
 type parts []part
 
 type part struct {
-	bytes []byte // or, if nil, the first size bytes of a file
-	name  string
-	size  int64
+	bytes  []byte      // or, if nil,
+	reader io.ReaderAt // or, if that is nil, the first size bytes of a file
+	name   string
+	size   int64
 }
 
 func (p parts) size() (n uint64) {
@@ -248,6 +311,13 @@ func (r *partsReader) readPart(i int, b []byte, off int64) error {
 		copy(b, p.bytes[off:])
 		return nil
 	}
+	if p.reader != nil {
+		n, err := p.reader.ReadAt(b, off)
+		if n < len(b) {
+			return fmt.Errorf("%s: %d bytes at %d of %d: %w", p.name, n, off, len(b), cmp.Or(err, io.ErrUnexpectedEOF))
+		}
+		return nil
+	}
 	if r.file == nil || r.at != i {
 		r.Close()
 		f, err := r.disk.Open(p.name)
@@ -273,7 +343,56 @@ func (r *partsReader) Close() {
 
 // open makes what was gathered readable; close the reader behind.
 func (s staging) open(o vsr.Offer) *partsReader {
-	return parts{{name: s.partName(), size: int64(o.Size)}}.open(s.disk)
+	p := part{name: s.partName(), size: int64(o.Size)}
+	if s.vault != nil {
+		p.reader = &piecesReader{place: s, offer: o}
+	}
+	return parts{p}.open(s.disk)
+}
+
+// piecesReader opens sealed pieces. It keeps the last one open, as reads are seldom whole
+// pieces.
+type piecesReader struct {
+	place staging
+	offer vsr.Offer
+	at    int64  // of the last piece
+	piece []byte // nil: none
+}
+
+// ReadAt implements io.ReaderAt; it is not for use by several at a time.
+func (r *piecesReader) ReadAt(b []byte, off int64) (n int, err error) {
+	f, err := r.place.disk.Open(r.place.partName())
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for n < len(b) && off < int64(r.offer.Size) {
+		if at := off / pieceSize * pieceSize; r.piece == nil || at != r.at {
+			if err := r.load(f, at); err != nil {
+				return n, err
+			}
+		}
+		m := copy(b[n:], r.piece[off-r.at:])
+		n, off = n+m, off+int64(m)
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (r *piecesReader) load(f disk.File, at int64) error {
+	sealed := make([]byte, min(pieceSize, int64(r.offer.Size)-at)+cipher.Overhead)
+	r.piece = nil
+	if _, err := f.ReadAt(sealed, at/pieceSize*sealedPiece); err != nil {
+		return err
+	}
+	piece, err := r.place.vault.OpenInPlace(sealed, cipher.KindPiece, uint64(r.place.group), uint64(r.offer.Op), uint64(at))
+	if err != nil {
+		return fmt.Errorf("%w: %s at %d: %w", errStaged, r.place.partName(), at, err)
+	}
+	r.at, r.piece = at, piece
+	return nil
 }
 
 // bytes returns all of what was gathered.

@@ -65,7 +65,7 @@ func FuzzDecodeOffer(f *testing.F) {
 func TestStagingResumes(t *testing.T) {
 	content := []byte("0123456789")
 	o := anOffer(content)
-	place := stagingOf(memdisk.New(memdisk.Options{}), "transfer", 3)
+	place := stagingOf(memdisk.New(memdisk.Options{}), "transfer", 3, testVault)
 	begin := func(o vsr.Offer, want uint64) {
 		t.Helper()
 		if stored, err := place.begin(o); err != nil || stored != want {
@@ -73,14 +73,14 @@ func TestStagingResumes(t *testing.T) {
 		}
 	}
 	begin(o, 0)
-	if err := place.write(0, content[:4]); err != nil {
+	if err := place.write(o, 0, content[:4]); err != nil {
 		t.Fatal(err)
 	}
 	begin(o, 4)
 	if err := place.seal(o); !errors.Is(err, errStaged) {
 		t.Errorf("a part is taken for the whole: %v", err)
 	}
-	if err := errors.Join(place.write(4, content[4:]), place.seal(o)); err != nil {
+	if err := errors.Join(place.write(o, 4, content[4:]), place.seal(o)); err != nil {
 		t.Fatal(err)
 	}
 	if got, ok, err := place.sealed(); got != o || !ok || err != nil {
@@ -125,7 +125,7 @@ func TestStagingDamage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := place.write(stored, content[stored:]); err != nil {
+			if err := place.write(o, stored, content[stored:]); err != nil {
 				t.Fatal(err)
 			}
 			if err := place.seal(o); err != nil && !errors.Is(err, errStaged) {

@@ -21,7 +21,7 @@ func checkpoints(d *memdisk.Disk) (durable uint64, err error) {
 	if err := d.MkdirAll(testDir); err != nil {
 		return 0, err
 	}
-	s := NewStore(d, testDir, ExtMetadata)
+	s := NewStore(d, testDir, ExtMetadata, testVault)
 	for op := uint64(1); op <= 4; op++ {
 		if _, err := write(s, op); err != nil {
 			return durable, err
@@ -38,7 +38,7 @@ func checkpoints(d *memdisk.Disk) (durable uint64, err error) {
 // Every file under a final name has to verify: names move to whole files only.
 func newest(t *testing.T, what string, d *memdisk.Disk) uint64 {
 	t.Helper()
-	s := NewStore(d, testDir, ExtMetadata)
+	s := NewStore(d, testDir, ExtMetadata, testVault)
 	found, err := s.List()
 	if errors.Is(err, disk.ErrNotExist) {
 		return 0
@@ -135,7 +135,7 @@ func TestLyingDevice(t *testing.T) {
 		d.Inject(memdisk.Fault{Class: class, To: s.Name(1), ToOffset: 100})
 		_, err = write(s, 2)
 		must(t, err)
-		after := NewStore(d.PowerLoss(nil), testDir, ExtMetadata)
+		after := NewStore(d.PowerLoss(nil), testDir, ExtMetadata, testVault)
 		if _, err := after.Read(2); !errors.Is(err, ErrNotASnapshot) {
 			t.Errorf("class %d: the file whose bytes never arrived: %v", class, err)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/zeebo/xxh3"
+
+	"galgo/internal/cipher"
 )
 
 // A file is a header, sections and a trailer, without padding, little-endian.
@@ -13,7 +15,7 @@ import (
 //	header
 //	off  size  field
 //	  0     8  magic       "GALGOSNP"
-//	  8     4  version     1
+//	  8     4  version     1; 2 if the data of all sections are sealed
 //	 12     4  sections    how many, at most 1024
 //	 16    16  cluster
 //	 32     8  group
@@ -47,13 +49,17 @@ type container struct {
 	sum    Sum
 }
 
-// build lays out a file without copying what is in the sections.
-func build(h Header, sections []Section) (container, error) {
-	size, err := fileSize(sections)
+// build lays out a file without copying what is in the sections, unless it seals them.
+func build(h Header, sections []Section, vault *cipher.Vault) (container, error) {
+	size, err := fileSize(sections, vault != nil)
 	if err != nil {
 		return container{}, err
 	}
-	pieces := [][]byte{appendHeader(nil, h, uint32(len(sections)), size)}
+	version := uint32(FormatVersion)
+	if vault != nil {
+		version, sections = SealedVersion, sealSections(vault, h, sections)
+	}
+	pieces := [][]byte{appendHeader(nil, h, version, uint32(len(sections)), size)}
 	for i := range sections {
 		s := &sections[i]
 		pieces = append(pieces, appendSectionHead(nil, s))
@@ -68,13 +74,16 @@ func build(h Header, sections []Section) (container, error) {
 	return c, nil
 }
 
-func fileSize(sections []Section) (uint64, error) {
+func fileSize(sections []Section, sealed bool) (uint64, error) {
 	if len(sections) > SectionsMax {
 		return 0, fmt.Errorf("%w: %d sections of at most %d", ErrLimit, len(sections), SectionsMax)
 	}
 	size := uint64(sizeMin)
 	for i := range sections {
 		size += sectionHead + sections[i].Size()
+		if sealed {
+			size += cipher.Overhead
+		}
 	}
 	if size > SizeMax {
 		return 0, fmt.Errorf("%w: %d bytes of at most %d", ErrLimit, size, SizeMax)
@@ -82,11 +91,11 @@ func fileSize(sections []Section) (uint64, error) {
 	return size, nil
 }
 
-func appendHeader(b []byte, h Header, sections uint32, size uint64) []byte {
+func appendHeader(b []byte, h Header, version, sections uint32, size uint64) []byte {
 	start := len(b)
 	le := binary.LittleEndian
 	b = append(b, magic...)
-	b = le.AppendUint32(b, FormatVersion)
+	b = le.AppendUint32(b, version)
 	b = le.AppendUint32(b, sections)
 	b = append(b, h.Cluster[:]...)
 	b = le.AppendUint64(b, h.Group)
@@ -108,9 +117,9 @@ func appendSectionHead(b []byte, s *Section) []byte {
 	return le.AppendUint64(b, sum.Sum64())
 }
 
-// Encode returns the bytes of a file, in one piece.
+// Encode returns the bytes of a file in the clear, in one piece.
 func Encode(h Header, sections []Section) ([]byte, error) {
-	c, err := build(h, sections)
+	c, err := build(h, sections, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +131,7 @@ func Encode(h Header, sections []Section) ([]byte, error) {
 }
 
 // Decode verifies the bytes of a file and returns what is in it; the sections
-// share b. The order: magic, version, header, length, checksum of the whole, and
+// share b, and are closed if they are sealed: see Snapshot.Open. The order: magic, version, header, length, checksum of the whole, and
 // only then the structure. name is for the errors.
 func Decode(name string, b []byte) (*Snapshot, error) {
 	head, err := decodeHeader(name, b, int64(len(b)))
@@ -134,7 +143,7 @@ func Decode(name string, b []byte) (*Snapshot, error) {
 	if want := Sum(b[end:]); sum != want {
 		return nil, whichChecksum(name, b[:end], head.sections, sum, want)
 	}
-	s := &Snapshot{Name: name, Header: head.Header, Sum: sum}
+	s := &Snapshot{Name: name, Header: head.Header, Sum: sum, closed: head.version == SealedVersion}
 	s.Sections, err = decodeSections(name, b[:end], head.sections)
 	if err != nil {
 		return nil, err
@@ -144,6 +153,7 @@ func Decode(name string, b []byte) (*Snapshot, error) {
 
 type decodedHeader struct {
 	Header
+	version  uint32
 	sections uint32
 }
 
@@ -161,8 +171,8 @@ func decodeHeader(name string, b []byte, size int64) (decodedHeader, error) {
 	if len(b) < 12 {
 		return h, &TruncatedError{Name: name, Size: size, Want: sizeMin}
 	}
-	if v := le.Uint32(b[8:]); v != FormatVersion {
-		return h, &VersionError{Name: name, Part: "container", Found: v, Expected: FormatVersion}
+	if h.version = le.Uint32(b[8:]); h.version != FormatVersion && h.version != SealedVersion {
+		return h, &VersionError{Name: name, Part: "container", Found: h.version, Expected: SealedVersion}
 	}
 	if len(b) < headerSize || size < sizeMin {
 		return h, &TruncatedError{Name: name, Size: size, Want: sizeMin}

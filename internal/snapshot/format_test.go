@@ -154,7 +154,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"a byte short", good[:n-1], ErrTruncated, fmt.Sprintf("%d bytes of %d", n-1, n)},
 		{"another file", []byte("something else"), ErrNotASnapshot, "736f6d657468696e"},
 		{"zeros", make([]byte, n), ErrNotASnapshot, "0000000000000000"},
-		{"a newer version of another shape", append(with(good[:12], 8, 9), "???"...), ErrVersion, "container has format version 9, this galgo reads 1; start the version"},
+		{"a newer version of another shape", append(with(good[:12], 8, 9), "???"...), ErrVersion, "container has format version 9, this galgo reads 2; start the version"},
 		{"version 0", with(good, 8, 0), ErrVersion, "format version 0"},
 		{"version 257", with(good, 9, 1), ErrVersion, "format version 257"},
 		{"a flipped op", with(good, 40, 0x30), ErrChecksum, "header has checksum"},
@@ -208,7 +208,7 @@ func TestEncodeLimits(t *testing.T) {
 	for i := range big.Data {
 		big.Data[i] = mib // the same memory again and again: build does not copy
 	}
-	if _, err := build(testHeader, []Section{big}); !errors.Is(err, ErrLimit) {
+	if _, err := build(testHeader, []Section{big}, nil); !errors.Is(err, ErrLimit) {
 		t.Errorf("sections of 1 GiB: %v", err)
 	}
 }

@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// FormatVersion is the version of the container.
+	// FormatVersion is the version of the container, SealedVersion that of one whose
+	// sections are sealed.
 	FormatVersion = 1
+	SealedVersion = 2
 	// SectionsMax bounds the sections of a file.
 	SectionsMax = 1024
 	// SizeMax bounds a whole file in bytes: it is read into memory.
@@ -64,12 +66,16 @@ type Snapshot struct {
 	Header
 	Sections []Section // as written, in that order
 	Sum      Sum
+	closed   bool // the data of the sections are sealed
 }
 
 // Section returns the data of the first section of a kind. It fails with
 // ErrNoSection if there is none, and with a *VersionError if it has another
 // version than the one that the caller decodes.
 func (s *Snapshot) Section(kind, version uint32) ([]byte, error) {
+	if s.closed {
+		panic(fmt.Sprintf("snapshot: %s: section of kind %d is asked for before the file is opened", s.Name, kind))
+	}
 	for i := range s.Sections {
 		sec := &s.Sections[i]
 		if sec.Kind != kind {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 )
 
@@ -24,14 +25,17 @@ const (
 // Store is a directory of checkpoints, each under its number: the op on the
 // metadata plane, a counter on the partition plane.
 type Store struct {
-	d   disk.Disk
-	dir string
-	ext string
+	d     disk.Disk
+	dir   string
+	ext   string
+	vault *cipher.Vault // nil: files are in the clear
 }
 
 // NewStore returns the store of the files with an extension in dir, which must
-// exist by the first use.
-func NewStore(d disk.Disk, dir, ext string) *Store { return &Store{d: d, dir: dir, ext: ext} }
+// exist by the first use. With a vault it writes and reads sealed files, and no others.
+func NewStore(d disk.Disk, dir, ext string, vault *cipher.Vault) *Store {
+	return &Store{d: d, dir: dir, ext: ext, vault: vault}
+}
 
 // Name returns the name of the file with a number.
 func (s *Store) Name(number uint64) string {
@@ -45,7 +49,7 @@ func (s *Store) Name(number uint64) string {
 // checkpoints before it are untouched then, and nothing may be freed.
 func (s *Store) Write(number uint64, h Header, sections []Section) (Sum, error) {
 	name := s.Name(number)
-	c, err := build(h, sections)
+	c, err := build(h, sections, s.vault)
 	if err != nil {
 		return Sum{}, fmt.Errorf("%w (%s)", err, name)
 	}
@@ -55,10 +59,22 @@ func (s *Store) Write(number uint64, h Header, sections []Section) (Sum, error) 
 	return c.sum, nil
 }
 
-// Read returns the verified checkpoint with a number. Errors of the disk are
+// Read returns the verified checkpoint with a number, open. Errors of the disk are
 // wrapped (disk.ErrNotExist if there is no such file); else one of the typed
-// errors of Decode.
+// errors of Decode or of Snapshot.Open.
 func (s *Store) Read(number uint64) (*Snapshot, error) {
+	found, err := s.ReadClosed(number)
+	if err == nil {
+		err = found.Open(s.vault)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// ReadClosed is Read without a key: what is sealed is verified and stays closed.
+func (s *Store) ReadClosed(number uint64) (*Snapshot, error) {
 	name := s.Name(number)
 	b, err := readFile(s.d, name)
 	if err != nil {

@@ -18,7 +18,7 @@ const testDir = "metadata/snapshot"
 func newStore(t testing.TB, d disk.Disk) *Store {
 	t.Helper()
 	must(t, d.MkdirAll(testDir))
-	return NewStore(d, testDir, ExtMetadata)
+	return NewStore(d, testDir, ExtMetadata, testVault)
 }
 
 func newDisk() *memdisk.Disk { return memdisk.New(memdisk.Options{}) }
@@ -53,7 +53,7 @@ func TestWriteAndRead(t *testing.T) {
 	if got := s.Name(41); got != "metadata/snapshot/00000000000000000041.snap" {
 		t.Fatalf("name %s", got)
 	}
-	got, err := NewStore(d.PowerLoss(nil), testDir, ExtMetadata).Read(41)
+	got, err := NewStore(d.PowerLoss(nil), testDir, ExtMetadata, testVault).Read(41)
 	must(t, err)
 	h, sections := stateAt(41)
 	if got.Header != h || got.Sum != sum || !bytes.Equal(got.Sections[0].Data[0], slices.Concat(sections[0].Data...)) {
@@ -86,7 +86,7 @@ func TestWriteDoesNotCopySections(t *testing.T) {
 	var c container
 	n := testing.AllocsPerRun(1, func() {
 		var err error
-		c, err = build(h, []Section{{Kind: 1, Data: data}})
+		c, err = build(h, []Section{{Kind: 1, Data: data}}, nil)
 		must(t, err)
 	})
 	if n > 100 || &c.pieces[2][0] != &data[0][0] {
@@ -111,8 +111,8 @@ func TestReadErrors(t *testing.T) {
 	}{
 		{"no bytes", nil, ErrTruncated},
 		{"a cut file", good[:len(good)-1], ErrTruncated},
-		{"another version", with(good, 8, 2), ErrVersion},
-		{"another version, cut", with(good, 8, 2)[:20], ErrVersion},
+		{"another version", with(good, 8, 3), ErrVersion},
+		{"another version, cut", with(good, 8, 3)[:20], ErrVersion},
 		{"a flipped payload", with(good, 200, 0xff), ErrChecksum},
 		{"a flipped trailer", with(good, len(good)-1, good[len(good)-1]^1), ErrChecksum},
 		{"another file", []byte("hello, world"), ErrNotASnapshot},
@@ -181,13 +181,13 @@ func TestWriteFailsAtEachStage(t *testing.T) {
 		if left := d.Bytes(s.Name(2) + disk.TmpSuffix); left != nil {
 			t.Fatalf("%v failed, and %d bytes of the attempt stay on the disk", c.stage, len(left))
 		}
-		after := NewStore(d.Clone().PowerLoss(nil), testDir, ExtMetadata)
+		after := NewStore(d.Clone().PowerLoss(nil), testDir, ExtMetadata, testVault)
 		if got := numbers(t, after); !slices.Equal(got, []uint64{1}) {
 			t.Fatalf("%v failed, and after a power loss there are %v", c.stage, got)
 		}
 		_, err = write(s, 2)
 		must(t, err)
-		if got := numbers(t, NewStore(d.PowerLoss(nil), testDir, ExtMetadata)); !slices.Equal(got, []uint64{2, 1}) {
+		if got := numbers(t, NewStore(d.PowerLoss(nil), testDir, ExtMetadata, testVault)); !slices.Equal(got, []uint64{2, 1}) {
 			t.Fatalf("%v failed, and after the retry there are %v", c.stage, got)
 		}
 	}
@@ -214,7 +214,7 @@ func TestListAndPrune(t *testing.T) {
 	}
 	must(t, s.Prune(2))
 	after := d.PowerLoss(nil)
-	if got, want := numbers(t, NewStore(after, testDir, ExtMetadata)), []uint64{1<<64 - 1, 100}; !slices.Equal(got, want) {
+	if got, want := numbers(t, NewStore(after, testDir, ExtMetadata, testVault)), []uint64{1<<64 - 1, 100}; !slices.Equal(got, want) {
 		t.Fatalf("pruned to %v, want %v", got, want)
 	}
 	names := after.Names()
@@ -239,14 +239,14 @@ func TestPruneCrashes(t *testing.T) {
 		}
 		d := setup.Clone()
 		d.Inject(memdisk.Fault{Class: memdisk.Fail, Ops: memdisk.OpRemove | memdisk.OpSyncDir, At: k, Times: memdisk.Forever})
-		err := NewStore(d, testDir, ExtMetadata).Prune(2)
-		left := numbers(t, NewStore(d.Clone(), testDir, ExtMetadata))
+		err := NewStore(d, testDir, ExtMetadata, testVault).Prune(2)
+		left := numbers(t, NewStore(d.Clone(), testDir, ExtMetadata, testVault))
 		if oldest := left[len(left)-1]; int(4-oldest)+1 != len(left) {
 			t.Fatalf("prune failed at call %d (%v) and left a gap: %v", k, err, left)
 		}
 		for seed := range uint64(10) {
 			after := d.PowerLoss(rand.New(rand.NewPCG(seed, 3)))
-			got := numbers(t, NewStore(after, testDir, ExtMetadata))
+			got := numbers(t, NewStore(after, testDir, ExtMetadata, testVault))
 			if len(got) < 2 || got[0] != 4 || got[1] != 3 {
 				t.Fatalf("prune failed at call %d (%v), power lost: %v", k, err, got)
 			}
@@ -268,7 +268,7 @@ func TestPruneToNothingPanics(t *testing.T) {
 }
 
 func TestMissingDirectory(t *testing.T) {
-	s := NewStore(newDisk(), testDir, ExtMetadata)
+	s := NewStore(newDisk(), testDir, ExtMetadata, testVault)
 	_, listErr := s.List()
 	for what, err := range map[string]error{"list": listErr, "prune": s.Prune(2)} {
 		if !errors.Is(err, disk.ErrNotExist) || !strings.Contains(err.Error(), testDir) {
