@@ -44,7 +44,7 @@ func TestCheckpointByOperations(t *testing.T) {
 	if strings.HasSuffix(logs[0], "0000000001.wal") {
 		t.Errorf("the first log file is still there after a checkpoint: %v", logs)
 	}
-	covered, err := snapshot.NewStore(d, "metadata/snapshot", snapshot.ExtMetadata).List()
+	covered, err := snapshot.NewStore(d, "metadata/snapshot", snapshot.ExtMetadata, nil).List()
 	if err != nil {
 		t.Fatal(err)
 	}

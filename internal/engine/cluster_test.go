@@ -69,7 +69,7 @@ func (c *cluster) startOn(i int, d disk.Disk, replace bool) error {
 	c.boot++
 	w := &world{t: c.t, disk: d, rng: rand.New(rand.NewPCG(uint64(i), c.boot)), now: 1_000_000 + c.boot*1000, patience: 4}
 	e, err := Open(d, Options{
-		Keys: worldKeys,
+		Keys:   keysOf(i),
 		Config: c.cfg, Clock: w, Random: w.rng.Uint64, Tails: worldTails, SegmentFiles: 64, UnsyncedGroups: 64, SyncApart: worldApart,
 		Replica: uint8(i), Replicas: len(c.nodes), Boot: c.boot, Replace: replace, Network: post{c}, Timing: clusterTiming,
 		Loop: func() Loop {

@@ -250,7 +250,8 @@ func TestFilesAreEqualOnAllNodes(t *testing.T) {
 			t.Fatalf("node %d has %d files, node 0 %d", i, len(other), len(first))
 		}
 		for name, b := range first {
-			if !bytes.Equal(b, other[name]) {
+			sealedLog := worldKeys != nil && strings.HasSuffix(name, ".log")
+			if len(b) != len(other[name]) || !sealedLog && !bytes.Equal(b, other[name]) {
 				t.Errorf("%s differs on node %d", name, i)
 			}
 		}
