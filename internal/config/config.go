@@ -93,8 +93,17 @@ type System struct {
 	Path         string   // the data directory
 	MemoryBudget ByteSize // requests and polled messages held for all connections
 	Shards       int      // loops that share the partitions
+	Encryption   Encryption
 	Runtime      Runtime
 	Logging      Logging
+}
+
+// Encryption seals what is stored. Key and KeyFile exclude each other.
+type Encryption struct {
+	Enabled   bool
+	Key       string // base64 of 32 bytes, secret
+	KeyFile   string // of the key, and older ones behind it
+	OlderKeys string // with commas between, secret
 }
 
 // Runtime is the directory of files that describe the running process.

@@ -9,7 +9,6 @@ const (
 	partTLS        = "TLS"
 	partHTTP       = "the HTTP interface"
 	partTelemetry  = "telemetry export"
-	partEncryption = "encryption of stored messages"
 	partOwnLayout  = "a layout of the data directory that galgo does not use"
 	partOwnMemory  = "a memory pool that galgo does not use; see system.memory_budget"
 	partOwnShards  = "a scheduler that galgo does not use; see system.shards"
@@ -61,8 +60,6 @@ var serviceKeys = []key{
 	{name: "telemetry.traces.transport", def: "grpc", at: noString, class: idle, part: partTelemetry},
 	{name: "telemetry.traces.endpoint", def: "http://localhost:7281/v1/traces", at: noString, class: idle, part: partTelemetry},
 
-	{name: "system.encryption.enabled", def: "false", at: noBool, class: later, part: partEncryption},
-	{name: "system.encryption.key", def: "", at: noString, class: idle, part: partEncryption, secret: true},
 	{name: "system.stream.path", def: "streams", at: noString, class: idle, part: partOwnLayout},
 	{name: "system.topic.path", def: "topics", at: noString, class: idle, part: partOwnLayout},
 	{name: "system.partition.path", def: "partitions", at: noString, class: idle, part: partOwnLayout},

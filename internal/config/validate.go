@@ -1,11 +1,13 @@
 package config
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // Validate returns every problem of c, joined, each a [*Problem] with the key,
@@ -25,6 +27,7 @@ func (c *Config) problems() []*Problem {
 		}
 	}
 	v.root(c)
+	v.encryption(&c.System.Encryption)
 	v.sizes(c)
 	v.metadata(c)
 	v.listeners(c)
@@ -40,6 +43,33 @@ type validation struct{ problems []*Problem }
 
 func (v *validation) add(name, value, want string) {
 	v.problems = append(v.problems, &Problem{Kind: ErrInvalid, Key: name, Value: value, Want: want})
+}
+
+// encryption wants one key, and says nothing of what it is.
+func (v *validation) encryption(e *Encryption) {
+	const want = "want the base64 of 32 bytes, such as openssl rand -base64 32 prints"
+	if !e.Enabled {
+		return
+	}
+	switch {
+	case e.Key == "" && e.KeyFile == "":
+		v.add("system.encryption.key", "", want+", or system.encryption.key_file")
+	case e.Key != "" && e.KeyFile != "":
+		v.add("system.encryption.key_file", e.KeyFile, "want it or system.encryption.key, not both")
+	case e.Key != "" && !isKey(e.Key):
+		v.add("system.encryption.key", hidden, want)
+	}
+	for older := range strings.SplitSeq(e.OlderKeys, ",") {
+		if e.OlderKeys != "" && !isKey(older) {
+			v.add("system.encryption.older_keys", hidden, want+", with commas between")
+			return
+		}
+	}
+}
+
+func isKey(text string) bool {
+	b, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	return err == nil && len(b) == 32
 }
 
 // Bounds of credentials, in bytes; those of every user.

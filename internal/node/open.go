@@ -48,12 +48,16 @@ func emptyDirectory(dir string) error {
 
 // recover brings the shards to where the data directory says they were.
 func (n *Node) recover(ctx, work context.Context, d disk.Disk) error {
+	keys, err := Keys(n.cfg.System.Encryption)
+	if err != nil {
+		return err
+	}
 	if err := n.joins(d); err != nil {
 		return err
 	}
 	n.files = shareFiles(filesAllowed(), n.cfg.Limits.Connections)
 	o := engine.Options{
-		Config: n.cfg, Clock: wallClock{}, Random: randomUint64, Tails: TailsBytes, Fail: n.fail, Note: n.note,
+		Keys: keys, Config: n.cfg, Clock: wallClock{}, Random: randomUint64, Tails: TailsBytes, Fail: n.fail, Note: n.note,
 		SegmentFiles: n.files.segments, UnsyncedGroups: n.files.unsynced,
 		Loop: func() engine.Loop {
 			l := newLoop()

@@ -39,14 +39,14 @@ var table = map[string]row{
 	"internal/vsr":  {external: []string{xxh3}, why: "the core is pure and knows neither requests nor files; the identity of a prepare is XXH3"},
 	"internal/metadata": {internal: []string{".", "internal/wire"}, external: []string{btree},
 		why: "a machine knows requests and its state; snapshots are taken of copy-on-write trees"},
-	"internal/partition": {internal: []string{".", "internal/wire", "internal/disk"}, external: []string{xxh3},
-		why: "a machine knows requests and its state, which here is files behind the disk seam"},
+	"internal/partition": {internal: []string{".", "internal/cipher", "internal/wire", "internal/disk"}, external: []string{xxh3},
+		why: "a machine knows requests and its state, which here is files behind the disk seam, sealed or not"},
 	"internal/cipher": {why: "keys and bytes, and no file: whoever seals says what the bytes are about"},
 	"internal/disk":   {external: []string{xsys}, why: "the seam to files is below everything"},
-	"internal/wal": {internal: []string{"internal/disk", "internal/vsr"}, external: []string{xxh3},
+	"internal/wal": {internal: []string{"internal/cipher", "internal/disk", "internal/vsr"}, external: []string{xxh3},
 		why: "a log writes to the disk seam; it knows the prepare header because that is one format, known in one place"},
 	"internal/superblock": {internal: []string{"internal/disk"}, external: []string{xxh3}, why: "a store of one record on the disk seam"},
-	"internal/snapshot":   {internal: []string{"internal/disk"}, external: []string{xxh3}, why: "checkpoint files are bytes to it, whoever made them"},
+	"internal/snapshot":   {internal: []string{"internal/cipher", "internal/disk"}, external: []string{xxh3}, why: "checkpoint files are bytes to it, whoever made them"},
 	"internal/config":     {external: []string{toml}, why: "settings are plain values; whoever needs one is handed it"},
 	"internal/auth":       {internal: []string{".", "internal/wire"}, external: []string{xcrypt}, why: "hashes and rules, without sessions or sockets"},
 	"internal/peer":       {internal: []string{"internal/vsr"}, external: []string{xxh3}, why: "links carry the core's frames and know nothing else of it"},
@@ -59,11 +59,11 @@ var table = map[string]row{
 		why: "it stands between the edge and the engine, whose interface it declares, and asks peers"},
 	"internal/httpapi": {internal: []string{".", "internal/wire", "internal/auth", "internal/metadata", "internal/partition"},
 		why: "as the edge, in another language; health is asked through an interface it declares"},
-	"internal/shard": {internal: []string{".", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/metadata", "internal/partition"}, external: []string{xxh3},
+	"internal/shard": {internal: []string{".", "internal/cipher", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/metadata", "internal/partition"}, external: []string{xxh3},
 		why: "the driver knows the core, the log, the stores and the two machines it drives, and nothing of clients or links"},
 	"internal/verify": {internal: []string{".", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/disk/overlay", "internal/metadata", "internal/partition", "internal/shard"}, external: []string{xxh3},
 		why: "it opens data directories as the driver does, on an overlay, and compares what the machines make of them"},
-	"internal/engine": {internal: []string{".", "internal/wire", "internal/vsr", "internal/superblock", "internal/disk", "internal/metadata", "internal/partition", "internal/config", "internal/edge", "internal/shard"},
+	"internal/engine": {internal: []string{".", "internal/cipher", "internal/wire", "internal/vsr", "internal/superblock", "internal/disk", "internal/metadata", "internal/partition", "internal/config", "internal/edge", "internal/shard"},
 		why: "the shards of a node and what the edge is answered: no socket, no goroutine, so that the simulator runs it as it is"},
 	"internal/node": {internal: below, external: []string{xsync, xsys}, why: "one server put together: it knows everything below and is known by few"},
 	"internal/sim": {internal: slices.Concat(below, []string{"internal/disk/memdisk"}), external: []string{porcu},
@@ -83,7 +83,7 @@ var table = map[string]row{
 }
 
 // below is everything a node is made of.
-var below = []string{".", "internal/auth", "internal/config", "internal/disk", "internal/edge", "internal/engine", "internal/httpapi", "internal/metadata",
+var below = []string{".", "internal/auth", "internal/cipher", "internal/config", "internal/disk", "internal/edge", "internal/engine", "internal/httpapi", "internal/metadata",
 	"internal/partition", "internal/peer", "internal/router", "internal/shard", "internal/snapshot", "internal/superblock", "internal/telemetry",
 	"internal/transport", "internal/vsr", "internal/wal", "internal/wire"}
 
