@@ -13,6 +13,9 @@ type diskMaker func() *memdisk.Disk
 
 func healthy() *memdisk.Disk { return memdisk.New(memdisk.Options{}) }
 
+// stride is how many calls of the disk the tests go on at a time; sealed sets it.
+var stride = 1
+
 // mixtures is how many outcomes of a power loss are tried at each crash point.
 const mixtures = 3
 
@@ -23,7 +26,7 @@ const mixtures = 3
 // and the node goes on.
 func TestPowerLossAtEachDiskCall(t *testing.T) {
 	want := expected(t, healthy)
-	for k := 1; ; k++ {
+	for k := 1; ; k += stride {
 		d := memdisk.New(memdisk.Options{CrashAt: k, Rand: rand.New(rand.NewPCG(uint64(k), 2))})
 		acknowledged := life(t, d)
 		for mixture := range mixtures {
@@ -40,7 +43,7 @@ func TestPowerLossAtEachDiskCall(t *testing.T) {
 // The process is killed at each disk call: what was written stays, synced or not.
 func TestKillAtEachDiskCall(t *testing.T) {
 	want := expected(t, healthy)
-	for k := 1; ; k++ {
+	for k := 1; ; k += stride {
 		d := memdisk.New(memdisk.Options{CrashAt: k, Rand: rand.New(rand.NewPCG(uint64(k), 3))})
 		acknowledged := life(t, d)
 		survives(t, d.Kill(), want, acknowledged, k)

@@ -48,7 +48,7 @@ func TestEachFaultIsSurvivedOrNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			outcomes := map[string]int{}
-			for k := 1; ; k++ {
+			for k := 1; ; k += stride {
 				d := healthy()
 				d.Inject(memdisk.Fault{Class: class, At: k, Keep: 512, KeepCache: k%2 == 0, ToOffset: int64(k%9) * 4096})
 				acknowledged := lifeWithFaults(t, d)

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -35,11 +36,18 @@ func testRing(fills ...byte) *cipher.Ring {
 	})
 }
 
+// everyCall has the tests of sealed nodes try each call of the disk, as those of nodes in
+// the clear do, and not one in seven.
+var everyCall = flag.Bool("sealed-each-call", false, "try each call of the disk with a sealed node, too")
+
 // sealed has the disks of all nodes of the test sealed; of a cluster, each under a key of
 // its own, but for the second, which is in the clear.
 func sealed(t testing.TB) {
 	worldKeys = testRing(1)
-	t.Cleanup(func() { worldKeys = nil })
+	if !*everyCall {
+		stride = 7
+	}
+	t.Cleanup(func() { worldKeys, stride = nil, 1 })
 }
 
 // keysOf are those of a node of a cluster.
