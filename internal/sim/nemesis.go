@@ -325,7 +325,7 @@ func (s *nemesis) foreign() bool {
 	before := n.disk.Clone()
 	image := n.disk.Clone()
 	e, err := engine.Open(image, engine.Options{
-		Config: c, Replica: replica, Replicas: replicas, Boot: n.boots + 1, Network: port{n}, Timing: p.timing, Clock: n,
+		Keys: n.keys, Config: c, Replica: replica, Replicas: replicas, Boot: n.boots + 1, Network: port{n}, Timing: p.timing, Clock: n,
 		Random: rand.New(rand.NewPCG(s.rng.Uint64(), 1)).Uint64, Tails: p.tails, SegmentFiles: p.files, UnsyncedGroups: p.unsynced,
 		Loop: func() engine.Loop { return &loop{node: n, dead: true} },
 		Fail: func(error) {}, Note: func(string, ...any) {},

@@ -1,13 +1,16 @@
 package sim
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/engine"
 	"galgo/internal/shard"
+	"galgo/internal/superblock"
 	"galgo/internal/vsr"
 )
 
@@ -51,6 +54,7 @@ type node struct {
 	life  int
 	boots uint64
 
+	keys   *cipher.Ring // nil: its disk is in the clear
 	disk   *memdisk.Disk
 	tap    *tap
 	engine *engine.Engine // nil while it is down
@@ -90,10 +94,36 @@ func (w *world) newNode(id uint8) *node {
 	for i := range n.chance {
 		n.chance[i] = stream(w.seed, ofNode(id, i))
 	}
+	if int(id) < w.plan.sealed {
+		n.keys = ringOf(w.seed, id)
+	}
 	r, p := n.chance[nodeClock], &w.plan.nodes
 	n.skew = between(r, -p.skewMax, p.skewMax)
 	n.drift = between(r, -p.drift, p.drift)
 	return n
+}
+
+// ringOf are the keys of a node, with nonces that are the same in every run of a seed.
+func ringOf(seed uint64, id uint8) *cipher.Ring {
+	key, err := cipher.NewKey(bytes.Repeat([]byte{id + 1}, cipher.KeySize))
+	if err != nil {
+		panic(err) // of a constant size
+	}
+	rng := stream(seed, partKeys+1+part(id))
+	return cipher.NewRing(key).WithNonces(func(b []byte) {
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+	})
+}
+
+// vault opens what is on the disk of a node; nil for one in the clear.
+func (n *node) vault() *cipher.Vault {
+	id, err := superblock.DecodeIdentity(n.disk.Bytes(superblock.IdentityName))
+	if err != nil {
+		return nil
+	}
+	return n.keys.Vault(id.Node)
 }
 
 // Now implements shard.Clock.
@@ -143,7 +173,7 @@ func (n *node) start() {
 	w.mark(markNode, uint64(n.id), uint64(n.life))
 	p := &w.plan
 	e, err := engine.Open(n.tap, engine.Options{
-		Config: p.config, Replica: n.id, Replicas: p.replicas, Boot: n.boots, Replace: n.replaced && fresh, Network: n.networkSeam(), Timing: p.timing,
+		Keys: n.keys, Config: p.config, Replica: n.id, Replicas: p.replicas, Boot: n.boots, Replace: n.replaced && fresh, Network: n.networkSeam(), Timing: p.timing,
 		Clock: n, Random: n.chance[nodeEngine].Uint64, Tails: p.tails, SegmentFiles: p.files, UnsyncedGroups: p.unsynced, SyncApart: p.apart,
 		Loop: func() engine.Loop {
 			l := &loop{node: n, index: len(n.loops)}

@@ -24,6 +24,7 @@ type plan struct {
 	files    int // segment files held open
 	unsynced int
 	apart    int // bytes of a write of the log whose sync is apart
+	sealed   int // nodes from the first on whose disks are sealed
 
 	faults map[fault]bool
 	// every is the mean time between two things that go wrong, in µs.
@@ -147,6 +148,9 @@ func draw(o Options) (plan, error) {
 	p.config = drawConfig(settings)
 	p.apart = pick(settings, 0, 1, 300)
 	p.timing = drawTiming(rng)
+	if keys := stream(o.Seed, partKeys); oneIn(keys, 3) {
+		p.sealed = 1 + keys.IntN(p.replicas)
+	}
 	steps := p.steps
 	p.network = drawNetwork(rng, p.faults)
 	p.nodes = drawNodes(rng, p.faults)
@@ -242,7 +246,7 @@ func (p *plan) String() string {
 		on = []string{"none"}
 	}
 	c := &p.config
-	return fmt.Sprintf("%d replicas, %d clients, %d shards, %d steps; log files %v, limit %v; slots %d, pipelines %d and %d, sessions %d; tails %v of %d bytes; faults every %s s: %s",
-		p.replicas, p.clients, c.System.Shards, p.steps, c.WAL.FileSize, c.WAL.Limit, c.Metadata.JournalSlots, c.Metadata.PrepareQueueDepth,
+	return fmt.Sprintf("%d replicas, %d of them sealed, %d clients, %d shards, %d steps; log files %v, limit %v; slots %d, pipelines %d and %d, sessions %d; tails %v of %d bytes; faults every %s s: %s",
+		p.replicas, p.sealed, p.clients, c.System.Shards, p.steps, c.WAL.FileSize, c.WAL.Limit, c.Metadata.JournalSlots, c.Metadata.PrepareQueueDepth,
 		c.Partition.PrepareQueueDepth, c.Metadata.ClientsTableMax, c.Partition.TailBytes, p.tails, clock(p.every), strings.Join(on, " "))
 }

@@ -24,6 +24,10 @@ const (
 	partTwins
 )
 
+// partKeys is apart, so that the streams of nodes keep their numbers: whether a node seals
+// its disk, and the nonces of the nodes.
+const partKeys part = 1 << 32
+
 // Streams of a node.
 const (
 	nodeLoops = iota // how long loops take

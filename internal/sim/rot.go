@@ -89,7 +89,7 @@ func vouchedRecords(n *node, dir string) []wal.Item {
 func (w *world) heldBy(n *node) map[vsr.GroupID]vsr.Op {
 	held := map[vsr.GroupID]vsr.Op{}
 	for _, dir := range logDirs(w.plan.config.System.Shards) {
-		_ = wal.Inspect(n.disk, dir, nil, func(i wal.Item) error {
+		_ = wal.Inspect(n.disk, dir, n.vault(), func(i wal.Item) error {
 			if !i.Record || i.Problem != nil {
 				return nil
 			}
