@@ -5,9 +5,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 
+	"galgo/internal/cipher"
+	"galgo/internal/config"
 	"galgo/internal/disk"
+	"galgo/internal/node"
 	"galgo/internal/superblock"
 )
 
@@ -24,7 +29,10 @@ func inspectCommand() *command {
 		use: "inspect", short: "Read a data directory and say what is wrong with it",
 		long: `Read a data directory and say what is wrong with it. Nothing is changed and
 no lock is taken. What a server that runs is just writing may look torn; stop it for a
-verdict. The exit status is 1 if there is anything that a start would refuse.`,
+verdict. The exit status is 1 if there is anything that a start would refuse.
+
+What is sealed is verified without a key, and opened as well with those of the
+server: --key-file, or GALGO_SYSTEM_ENCRYPTION_KEY and _OLDER_KEYS.`,
 		subs: []*command{
 			inspectSubcommand("superblock", "Show what the node is and has promised", nil, inspectSuperblock),
 			inspectWALCommand(),
@@ -39,6 +47,52 @@ type inspection struct {
 	e        *env
 	disk     *readOnly
 	problems []error
+	keyFile  string
+	vault    *cipher.Vault // nil: what is sealed stays closed
+	sealed   map[cipher.ID]uint64
+}
+
+// unlock takes the keys, if there are any and the directory is sealed.
+func (in *inspection) unlock() error {
+	c := config.Encryption{
+		KeyFile: orElse(in.keyFile, in.e.getenv("GALGO_SYSTEM_ENCRYPTION_KEY_FILE")),
+		Key:     in.e.getenv("GALGO_SYSTEM_ENCRYPTION_KEY"), OlderKeys: in.e.getenv("GALGO_SYSTEM_ENCRYPTION_OLDER_KEYS"),
+	}
+	c.Enabled = c.Key != "" || c.KeyFile != ""
+	if in.keyFile != "" {
+		c.Key = ""
+	}
+	ring, err := node.Keys(c)
+	if err != nil {
+		return err
+	}
+	id, err := superblock.ReadIdentity(in.disk)
+	if err != nil || cipher.ID(id.Key) == (cipher.ID{}) {
+		return nil // of what is wrong the command itself tells
+	}
+	in.vault = ring.Vault(id.Node)
+	return nil
+}
+
+// note counts a piece by its key.
+func (in *inspection) note(key cipher.ID, n uint64) {
+	if key == (cipher.ID{}) {
+		return
+	}
+	if in.sealed == nil {
+		in.sealed = map[cipher.ID]uint64{}
+	}
+	in.sealed[key] += n
+}
+
+// saySealed tells which keys are still needed.
+func (in *inspection) saySealed() {
+	for _, id := range slices.SortedFunc(maps.Keys(in.sealed), func(a, b cipher.ID) int { return slices.Compare(a[:], b[:]) }) {
+		in.e.say("%d pieces are sealed under key %v.", in.sealed[id], id)
+	}
+	if len(in.sealed) > 0 && in.vault == nil {
+		in.e.say("They are verified and were not opened; --key-file opens them.")
+	}
 }
 
 // problem notes what is wrong and returns it as text for a cell.
@@ -51,18 +105,28 @@ func (in *inspection) problem(err error) string {
 }
 
 func inspectSubcommand(name, short string, flags func(*flagSet), look func(context.Context, *inspection) error) *command {
+	keyFile := ""
 	return &command{
-		use: name + " [DIRECTORY]", short: short, args: between(0, 1), flags: flags,
+		use: name + " [DIRECTORY]", short: short, args: between(0, 1),
+		flags: func(fs *flagSet) {
+			fs.StringVar(&keyFile, "key-file", "", "file of the keys that the directory is sealed under")
+			if flags != nil {
+				flags(fs)
+			}
+		},
 		run: func(ctx context.Context, e *env, args []string) (err error) {
 			dir := dataDirDefault
 			if len(args) > 0 {
 				dir = args[0]
 			}
-			in := &inspection{e: e}
+			in := &inspection{e: e, keyFile: keyFile}
 			if in.disk, err = openReadOnly(dir); err != nil {
 				return err
 			}
 			defer in.disk.Close()
+			if err := in.unlock(); err != nil {
+				return err
+			}
 			if err := look(ctx, in); err != nil {
 				return err
 			}
@@ -72,6 +136,7 @@ func inspectSubcommand(name, short string, flags func(*flagSet), look func(conte
 }
 
 func (in *inspection) verdict(dir string) error {
+	in.saySealed()
 	if len(in.problems) == 0 {
 		in.e.say("Nothing is wrong in %s.", dir)
 		return nil
@@ -113,6 +178,7 @@ type identityView struct {
 	Replicas    uint8  `json:"replica_count"`
 	CreatedAt   string `json:"created_at"`
 	MemberSince uint64 `json:"member_since_op"`
+	Key         string `json:"key,omitempty"`
 }
 
 type stateView struct {
@@ -137,6 +203,9 @@ func inspectSuperblock(_ context.Context, in *inspection) error {
 		t.add("Node", r.Identity.Node)
 		t.add("Replica", fmt.Sprintf("%d of %d", id.Replica, id.ReplicaCount))
 		t.add("Created", r.Identity.CreatedAt)
+		if r.Identity.Key != "" {
+			t.add("Sealed under key", r.Identity.Key)
+		}
 	}
 	state, err := in.readState(&r, &t)
 	if err != nil {
@@ -152,8 +221,12 @@ func inspectSuperblock(_ context.Context, in *inspection) error {
 }
 
 func identityOf(id superblock.Identity) *identityView {
+	key := ""
+	if cipher.ID(id.Key) != (cipher.ID{}) {
+		key = cipher.ID(id.Key).String()
+	}
 	return &identityView{
-		Cluster: hex.EncodeToString(id.Cluster[:]), Node: hex.EncodeToString(id.Node[:]),
+		Key: key, Cluster: hex.EncodeToString(id.Cluster[:]), Node: hex.EncodeToString(id.Node[:]),
 		Replica: id.Replica, Replicas: id.ReplicaCount, CreatedAt: timeOf(id.CreatedAt), MemberSince: id.MemberSince,
 	}
 }

@@ -78,7 +78,8 @@ type logRecord struct {
 
 func (w *walReport) inspect(ctx context.Context, dir string) error {
 	w.files, w.order = map[string]*logFile{}, nil
-	err := wal.Inspect(w.in.disk, dir, nil, func(it wal.Item) error {
+	err := wal.Inspect(w.in.disk, dir, w.in.vault, func(it wal.Item) error {
+		w.in.note(it.Key, 1)
 		w.note(it)
 		return ctx.Err()
 	})
@@ -149,7 +150,7 @@ type checkpointReport struct {
 func inspectSnapshots(_ context.Context, in *inspection) error {
 	all, t := []checkpointReport{}, table{{"File", "Bytes", "Op", "Created", "Sections", "Checksum", "Problem"}}
 	look := func(dir, ext string, visit func(*snapshot.Snapshot)) error {
-		reports, err := in.checkpoints(snapshot.NewStore(in.disk, dir, ext, nil), visit)
+		reports, err := in.checkpoints(snapshot.NewStore(in.disk, dir, ext, in.vault), visit)
 		for _, r := range reports {
 			all = append(all, r)
 			t.add(r.File, r.Bytes, r.Op, r.CreatedAt, r.Sections, r.Sum, r.Problem)
@@ -187,7 +188,13 @@ func (in *inspection) checkpoints(store *snapshot.Store, visit func(*snapshot.Sn
 	var all []checkpointReport
 	for _, g := range found {
 		r := checkpointReport{File: g.Name, Bytes: g.Size, CreatedAt: "-"}
-		s, err := store.Read(g.Number)
+		s, err := store.ReadClosed(g.Number)
+		if err == nil {
+			in.note(s.Key(), uint64(len(s.Sections)))
+			if in.vault != nil {
+				err = s.Open(in.vault)
+			}
+		}
 		if err != nil {
 			r.Problem = in.problem(err)
 			all = append(all, r)
@@ -282,7 +289,7 @@ func inspectSegments(ctx context.Context, in *inspection, dirs []string) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			r, err := partition.InspectSegment(in.disk, path.Join(dir, e.Name), nil, nil)
+			r, err := partition.InspectSegment(in.disk, path.Join(dir, e.Name), in.vault, nil)
 			if err != nil {
 				return err
 			}
@@ -295,6 +302,9 @@ func inspectSegments(ctx context.Context, in *inspection, dirs []string) error {
 }
 
 func (in *inspection) segmentOf(r partition.SegmentReport) segmentReport {
+	for key, n := range r.Keys {
+		in.note(key, n)
+	}
 	return segmentReport{
 		File: r.File, Partition: r.Partition, Bytes: r.Size, Sound: r.Sound, Records: r.Records, Messages: r.Messages,
 		FirstOffset: r.Base, LastOffset: r.Last, FirstTime: timeOf(r.FirstTime), LastTime: timeOf(r.LastTime),

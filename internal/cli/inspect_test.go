@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"galgo/internal/cipher"
 	"galgo/internal/config"
 	"galgo/internal/disk"
 	"galgo/internal/node"
@@ -21,7 +22,13 @@ import (
 // returns the directory.
 func fill(t *testing.T, lines ...string) string {
 	t.Helper()
+	return fillWith(t, config.Encryption{}, lines...)
+}
+
+func fillWith(t *testing.T, keys config.Encryption, lines ...string) string {
+	t.Helper()
 	c := config.Default()
+	c.System.Encryption = keys
 	c.System.Path = t.TempDir()
 	c.TakeFreePorts()
 	c.WAL.FileSize = 1 << 20
@@ -208,5 +215,44 @@ func TestVerify(t *testing.T) {
 	}
 	if r := run([]string{"verify", filepath.Join(dir, "nothing")}, nil, ""); r.status != 1 {
 		t.Errorf("no directory: exit %d, %s", r.status, r.stderr)
+	}
+}
+
+// A sealed directory is verified without a key and opened with it. It tells which keys are
+// still needed. Another key is a problem of every part.
+func TestInspectOfASealedDirectory(t *testing.T) {
+	const key, other = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "HxECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+	dir := fillWith(t, config.Encryption{Enabled: true, Key: key}, someWork...)
+	file := filepath.Join(t.TempDir(), "disk.key")
+	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := cipher.ParseKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"wal", "snapshot", "segment"} {
+		for name, c := range map[string]struct {
+			args, environ []string
+			status        int
+			says          string
+		}{
+			"no key":  {nil, nil, 0, "not opened"},
+			"a file":  {[]string{"--key-file", file}, []string{"GALGO_SYSTEM_ENCRYPTION_KEY=" + other}, 0, "Nothing is wrong"},
+			"its key": {nil, []string{"GALGO_SYSTEM_ENCRYPTION_KEY=" + key}, 0, "Nothing is wrong"},
+			"older":   {nil, []string{"GALGO_SYSTEM_ENCRYPTION_KEY=" + other, "GALGO_SYSTEM_ENCRYPTION_OLDER_KEYS=" + key}, 0, "Nothing is wrong"},
+			"another": {nil, []string{"GALGO_SYSTEM_ENCRYPTION_KEY=" + other}, int(ExitError), "older_keys"},
+		} {
+			r := run(append([]string{"inspect", kind, dir}, c.args...), c.environ, "")
+			if r.status != c.status || !strings.Contains(r.stderr, c.says) || !strings.Contains(r.stderr, "sealed under key "+k.ID().String()) {
+				t.Errorf("%s, %s: exit %d, %s%s", kind, name, r.status, r.stdout, r.stderr)
+			}
+		}
+	}
+	if r := run([]string{"inspect", "superblock", dir}, nil, ""); r.status != 0 || !strings.Contains(r.stdout, k.ID().String()) {
+		t.Errorf("superblock: exit %d, %s%s", r.status, r.stdout, r.stderr)
+	}
+	if r := run([]string{"inspect", "wal", dir, "--records", "--key-file", file}, nil, ""); !strings.Contains(r.stdout, "prepare") {
+		t.Errorf("records: %s%s", r.stdout, r.stderr)
 	}
 }
