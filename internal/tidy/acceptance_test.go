@@ -20,7 +20,7 @@ var acceptanceLines = map[string]int{
 
 var (
 	acceptanceRow = regexp.MustCompile(`^\| ((?:PF-)?[A-Za-z0-9.]+)-(\d+) \|([^|]*)\|(.*)\|$`)
-	partsToCome   = regexp.MustCompile(`^\s*(\*differently\*[^|]* )?with (mending of damage from peers|encryption at rest)\b`)
+	partsToCome   = regexp.MustCompile(`^\s*(\*differently\*[^|]* )?with (mending of damage from peers)\b`)
 )
 
 // scriptNames are the scripts that a row names, by how they begin.
