@@ -242,7 +242,7 @@ func (t *tree) errorTexts(dir string) map[string]string {
 
 // refusing are the packages whose errors an operator may meet. Those of config
 // need no entry: each says itself what would be right.
-var refusing = []string{"internal/disk", "internal/metadata", "internal/node", "internal/partition", "internal/shard",
+var refusing = []string{"internal/cipher", "internal/disk", "internal/metadata", "internal/node", "internal/partition", "internal/shard",
 	"internal/snapshot", "internal/superblock", "internal/wal"}
 
 // inside are errors of these packages that a caller deals with.
