@@ -337,7 +337,7 @@ func TestRestoreOfASealedCheckpointHarmsNoOther(t *testing.T) {
 		cfg.Disk, cfg.Files = d, nil
 		err := Restore(cfg, c, bytes.NewReader(src))
 		for seed := range uint64(8) {
-			after := d.PowerLoss(seeded(seed))
+			after := d.PowerLoss(seeded(uint64(k)<<8 | seed))
 			cfg.Disk, cfg.Files = after, nil
 			from, polledFrom := oldCheckpoint, before
 			if err == nil {
