@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/edge"
 	"galgo/internal/metadata"
+	"galgo/internal/partition"
 	"galgo/internal/superblock"
 	"galgo/internal/wire"
 )
@@ -56,6 +58,21 @@ func keysOf(i int) *cipher.Ring {
 		return nil
 	}
 	return testRing(byte(10 + i))
+}
+
+// openedLog is a file of a group as it is on a node in the clear.
+func openedLog(t *testing.T, d *memdisk.Disk, ring *cipher.Ring, name string, b []byte) []byte {
+	t.Helper()
+	id, err := superblock.DecodeIdentity(d.Bytes(superblock.IdentityName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group uint64
+	fmt.Sscanf(name, "groups/%d/", &group)
+	if b, err = partition.OpenLog(b, group, name, ring.Vault(id.Node)); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return b
 }
 
 // What holds of nodes holds of those whose disks are sealed: a crash at each call of the

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"galgo/internal/partition"
 	"galgo/internal/shard"
 	"galgo/internal/vsr"
 )
@@ -108,7 +109,7 @@ func (w *world) checkpointAll() {
 	}
 }
 
-// compareFiles: equal logs give equal segments, byte for byte.
+// compareFiles: equal logs give equal segments, byte for byte; equal batches, where they are sealed.
 func (w *world) compareFiles() {
 	first := w.segments(w.nodes[0])
 	for _, n := range w.nodes[1:] {
@@ -140,7 +141,11 @@ func (w *world) segments(n *node) (files []segmentFile) {
 		if _, err := fmt.Sscanf(name, "groups/%d/", &group); err != nil || !strings.HasSuffix(name, ".log") || !w.model.lives(vsr.GroupID(group)) {
 			continue
 		}
-		files = append(files, segmentFile{name, n.disk.Bytes(name)})
+		content, err := partition.OpenLog(n.disk.Bytes(name), group, name, n.vault())
+		if err != nil {
+			w.fail("segments", "node %d: %v", n.id, err)
+		}
+		files = append(files, segmentFile{name, content})
 	}
 	return files
 }
