@@ -224,7 +224,7 @@ func recordsOf(t *testing.T, d *memdisk.Disk) map[string][]int64 {
 	t.Helper()
 	found := map[string][]int64{}
 	for _, dir := range []string{"metadata/wal", "shards/0/wal"} {
-		if err := wal.Inspect(d, dir, func(it wal.Item) error {
+		if err := wal.Inspect(d, dir, nil, func(it wal.Item) error {
 			if it.Record && it.Kind == wal.KindPrepare && it.Problem == nil {
 				found[it.File] = append(found[it.File], it.At.Offset)
 			}
@@ -323,7 +323,7 @@ func TestVerifyFindsLogsThatDiffer(t *testing.T) {
 // superblock name that.
 func recast(t *testing.T, d *memdisk.Disk, change func(*snapshot.Snapshot)) {
 	t.Helper()
-	store := snapshot.NewStore(d, "metadata/snapshot", snapshot.ExtMetadata)
+	store := snapshot.NewStore(d, "metadata/snapshot", snapshot.ExtMetadata, nil)
 	found, err := store.List()
 	if err != nil || len(found) == 0 {
 		t.Fatalf("%d snapshots, %v", len(found), err)

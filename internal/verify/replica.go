@@ -172,7 +172,7 @@ func (p *replica) readLogs() {
 		dirs = append(dirs, path.Join(shardsDir, strconv.Itoa(i), "wal"))
 	}
 	for _, dir := range dirs {
-		err := wal.Inspect(p.disk, dir, func(wal.Item) error { return nil })
+		err := wal.Inspect(p.disk, dir, nil, func(wal.Item) error { return nil })
 		for _, e := range each(err) {
 			p.problem("%v", e)
 		}
@@ -199,7 +199,7 @@ func (p *replica) readCheckpoints() {
 }
 
 func (p *replica) readStore(dir, ext string, visit func(*snapshot.Snapshot)) {
-	store := snapshot.NewStore(p.disk, dir, ext)
+	store := snapshot.NewStore(p.disk, dir, ext, nil)
 	found, err := store.List()
 	if err != nil {
 		p.problem("%v", err)
@@ -331,7 +331,7 @@ func (p *replica) lookAtSegment(name string) {
 	if n, ok := partition.ParseSegmentName(path.Base(name)); !ok || n.Index {
 		return
 	}
-	r, err := partition.InspectSegment(p.source, name, nil)
+	r, err := partition.InspectSegment(p.source, name, nil, nil)
 	if err == nil {
 		err = r.Problem
 	}
