@@ -56,8 +56,8 @@ func TestQUICHandshakesAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := l.pending.Load(); n != waiting {
-			t.Errorf("%d are waiting after one was accepted, want %d", n, waiting)
+		for l.pending.Load() != waiting { // it is counted out beside this
+			time.Sleep(time.Millisecond)
 		}
 		c.Close()
 		peer.Close()

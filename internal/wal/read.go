@@ -141,7 +141,7 @@ func readError(f *file, at where, id vsr.GroupID, op vsr.Op, err error) error {
 	if d, ok := err.(*diskError); ok {
 		return fmt.Errorf("wal: read group %d op %d: %s at %d: %w", id, op, f.name, at.offset(), d.error)
 	}
-	if kind, _ := sealKind(err); kind != nil {
+	if _, kind := sealKind(err); kind != nil {
 		e := sealError(f.name, at.offset(), err)
 		e.Group, e.Op, e.HasOp = id, op, true
 		return e

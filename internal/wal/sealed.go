@@ -76,7 +76,7 @@ func keyOf(payload []byte) cipher.ID {
 
 // sealError makes the refusal of a record that is whole and does not open.
 func sealError(file string, at int64, err error) *Error {
-	kind, next := sealKind(err)
+	next, kind := sealKind(err)
 	if kind == nil {
 		kind, next = cipher.ErrSealed, nextRestore
 	}
@@ -84,17 +84,17 @@ func sealError(file string, at int64, err error) *Error {
 	return &Error{Kind: kind, File: file, Offset: at, Reason: reason, Next: next}
 }
 
-// sealKind is which of the cipher's errors one is, and what to do then; nil if it is none.
-func sealKind(err error) (kind error, next string) {
+// sealKind is which of the cipher's errors one is, and what to do about it; nil if it is none.
+func sealKind(err error) (next string, kind error) {
 	switch {
 	case errors.Is(err, cipher.ErrKeyMissing):
-		return cipher.ErrKeyMissing, "nothing was changed; set system.encryption.enabled to true, and the key"
+		return "nothing was changed; set system.encryption.enabled to true, and the key", cipher.ErrKeyMissing
 	case errors.Is(err, cipher.ErrKeyUnknown):
-		return cipher.ErrKeyUnknown, "nothing was changed; add that key to system.encryption.older_keys"
+		return "nothing was changed; add that key to system.encryption.older_keys", cipher.ErrKeyUnknown
 	case errors.Is(err, cipher.ErrClear):
-		return cipher.ErrClear, nextRestore
+		return nextRestore, cipher.ErrClear
 	case errors.Is(err, cipher.ErrSealed):
-		return cipher.ErrSealed, nextRestore
+		return nextRestore, cipher.ErrSealed
 	}
-	return nil, ""
+	return "", nil
 }
