@@ -47,6 +47,7 @@ type Coverage struct {
 	GateReads, StatesCompared, FilesCompared             int
 	Linearized                                           int
 	Denied, TokensMade, TokensSwept, UsersGone           int
+	UsersChanged                                         int
 }
 
 // deed counts what the nemesis did.

@@ -80,6 +80,10 @@ func (c *client) drawChange(kind work) (changeInput, wire.Operation, []byte) {
 		in.kind = purgeTopic
 		return in, wire.OperationPurgeTopic, wire.TopicRequest{Stream: stream, Topic: topic}.Append(nil)
 	case workRename:
+		if whole { // to the name that it has: its topics stay where they are
+			in.kind = unjudged
+			return in, wire.OperationUpdateStream, wire.UpdateStreamRequest{Stream: stream, Name: in.stream}.Append(nil)
+		}
 		in.kind = renameTopic
 		return in, wire.OperationUpdateTopic, wire.UpdateTopicRequest{Stream: stream, Topic: topic, Name: in.other}.Append(nil)
 	case workUser:

@@ -25,7 +25,7 @@ func (c *client) drawUser(in changeInput) (changeInput, wire.Operation, []byte) 
 	names := []string{guestName, guestName, "user-0", "user-1"}
 	name := names[c.rng.IntN(len(names))]
 	in.stream = "user " + name
-	switch c.rng.IntN(8) {
+	switch c.rng.IntN(10) {
 	case 0:
 		in.kind = deleteUser
 		return in, wire.OperationDeleteUser, wire.UserRequest{User: galgo.NamedID(name)}.Append(nil)
@@ -43,6 +43,17 @@ func (c *client) drawUser(in changeInput) (changeInput, wire.Operation, []byte) 
 			n.Verified = u.PasswordOp
 		}
 		return in, wire.OperationChangePassword, n.Append(nil)
+	case 5: // of one that nobody signs in as
+		in.kind = unjudged
+		status := galgo.UserStatus(1 + c.rng.IntN(2))
+		return in, wire.OperationUpdateUser, wire.UpdateUserRequest{User: galgo.NamedID(fmt.Sprintf("user-%d", c.rng.IntN(2))), Status: &status}.Append(nil)
+	case 6:
+		in.kind = unjudged
+		n := metadata.NewPermissions{User: galgo.NamedID(fmt.Sprintf("user-%d", c.rng.IntN(2)))}
+		if oneIn(c.rng, 2) {
+			n.Permissions = &galgo.Permissions{Global: galgo.GlobalPermissions{ReadStreams: oneIn(c.rng, 2), SendMessages: oneIn(c.rng, 2)}}
+		}
+		return in, wire.OperationUpdatePermissions, n.Append(nil)
 	}
 	token := metadata.NewToken{Name: fmt.Sprintf("k%d", c.rng.IntN(3))}
 	token.Hash[0], token.Hash[1] = byte(c.index), 1
@@ -166,6 +177,8 @@ func (m *model) learnUsers(p *vsr.Prepare, before *metadata.View, out *metadata.
 		}
 	case operation == wire.OperationCreateToken:
 		cover.TokensMade++
+	case operation == wire.OperationUpdateUser, operation == wire.OperationUpdatePermissions:
+		cover.UsersChanged++
 	case operation == metadata.OperationSweepTokens:
 		cover.TokensSwept += int(l.tokens - root.Tokens)
 	}
