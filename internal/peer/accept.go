@@ -34,6 +34,7 @@ const (
 
 // accept takes connections until the context ends, or the listener fails.
 func (l *Links) accept(ctx context.Context, listener net.Listener) error {
+	stop := ctx // it has ended before the listener is closed for that; what is made of it may end later
 	ctx, cancel := context.WithCancel(ctx)
 	var open sync.WaitGroup
 	defer open.Wait()
@@ -41,7 +42,7 @@ func (l *Links) accept(ctx context.Context, listener net.Listener) error {
 	for {
 		conn, err := listener.Accept()
 		switch {
-		case ctx.Err() != nil:
+		case stop.Err() != nil:
 			if err == nil {
 				conn.Close()
 			}

@@ -93,9 +93,11 @@ func TestQuestionsEndWithTheProcess(t *testing.T) {
 		if err := outcomeOf(t, outcome); !errors.Is(err, ErrLost) {
 			t.Errorf("the outcome is %v, want %v", err, ErrLost)
 		}
+		r.recorder.mu.Lock()
 		if !slices.Contains(r.down, 1) {
 			t.Error("the core is not told that the process is gone")
 		}
+		r.recorder.mu.Unlock()
 		again := r.takeLanes(t, 300)
 		outcome = r.ask()
 		later := r.introduce(t, 300, Bulk)

@@ -1,10 +1,10 @@
 package router
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,11 +115,12 @@ func TestWritesOfAClientKeepTheirOrder(t *testing.T) {
 func TestBusyLeaderIsSpared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, p, n := sending(1)
-		var code galgo.Code
+		var answered atomic.Uint32
+		code := func() galgo.Code { return galgo.Code(answered.Load()) }
 		asks := 0
 		ask := func(answer []byte, until func() bool) {
-			code = 99
-			r.Send(edge.SendRequest{Client: galgo.ClientID{1}, Group: 5}, func(v edge.SendReply) { code = v.Code })
+			answered.Store(99)
+			r.Send(edge.SendRequest{Client: galgo.ClientID{1}, Group: 5}, func(v edge.SendReply) { answered.Store(uint32(v.Code)) })
 			for asks = 0; !until(); {
 				select {
 				case h := <-p.asked:
@@ -130,13 +131,13 @@ func TestBusyLeaderIsSpared(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		ask([]byte{reasonBusy}, func() bool { return code != 99 })
-		if took := time.Since(began); code != refused || asks < 5 || asks > 20 || took < patience || took > patience+time.Second {
-			t.Errorf("code %d after %d sends and %v", code, asks, took)
+		ask([]byte{reasonBusy}, func() bool { return code() != 99 })
+		if took := time.Since(began); code() != refused || asks < 5 || asks > 20 || took < patience || took > patience+time.Second {
+			t.Errorf("code %d after %d sends and %v", code(), asks, took)
 		}
-		ask(nil, func() bool { return code != 99 })
-		if code != refused || asks < 20 || asks > 70 {
-			t.Errorf("who does not lead is asked %d times, code %d", asks, code)
+		ask(nil, func() bool { return code() != 99 })
+		if code() != refused || asks < 20 || asks > 70 {
+			t.Errorf("who does not lead is asked %d times, code %d", asks, code())
 		}
 		began = time.Now()
 		ask([]byte{reasonBusy}, func() bool { return time.Since(began) > 5*time.Second })
@@ -211,6 +212,7 @@ func TestGuestsDoNotOvertake(t *testing.T) {
 
 // lossy is three nodes of which one leads a group, with links that lose.
 type lossy struct {
+	mu      sync.Mutex // of rng, inboxes and what flies: the pauses of routers end beside the test
 	rng     *rand.Rand
 	leader  int
 	log     []uint64 // of the sends, those that came twice once
@@ -218,6 +220,12 @@ type lossy struct {
 	nodes   [3]*lossyNode
 	wires   [3][3]*link
 	refusal int // so many sends are refused next
+}
+
+func (c *lossy) draw(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rng.IntN(n)
 }
 
 type lossyNode struct {
@@ -242,8 +250,27 @@ type flight struct {
 	done     func([]byte, error)
 }
 
+// later has something done in a step.
+func (n *lossyNode) later(f func()) {
+	n.net.mu.Lock()
+	n.inbox = append(n.inbox, f)
+	n.net.mu.Unlock()
+}
+
+// next takes what is done first, if there is anything.
+func (n *lossyNode) next() func() {
+	n.net.mu.Lock()
+	defer n.net.mu.Unlock()
+	if len(n.inbox) == 0 {
+		return nil
+	}
+	f := n.inbox[0]
+	n.inbox = n.inbox[1:]
+	return f
+}
+
 func (n *lossyNode) Send(req edge.SendRequest, done func(edge.SendReply)) {
-	n.inbox = append(n.inbox, func() {
+	n.later(func() {
 		c := n.net
 		switch {
 		case c.leader != n.self:
@@ -264,8 +291,8 @@ func (n *lossyNode) Send(req edge.SendRequest, done func(edge.SendReply)) {
 }
 
 func (n *lossyNode) Leader(_ uint64, done func(uint8, bool)) {
-	n.inbox = append(n.inbox, func() {
-		if n.net.rng.IntN(5) == 0 {
+	n.later(func() {
+		if n.net.draw(5) == 0 {
 			done(0, false)
 		} else {
 			done(uint8(n.net.leader), true)
@@ -280,60 +307,73 @@ type peersOf struct {
 }
 
 func (p *peersOf) Ask(to uint8, _ peer.Lane, subject uint8, head, body []byte, done func([]byte, error)) func() {
-	if p.net.rng.IntN(20) == 0 {
+	if p.net.draw(20) == 0 {
 		done(nil, peer.ErrNotAsked)
 		return func() {}
 	}
 	w := p.net.wires[p.self][to]
+	p.net.mu.Lock()
 	w.flying = append(w.flying, &flight{subject, slices.Concat(head, body), done})
+	p.net.mu.Unlock()
 	return func() {}
 }
 
 // step has something happen.
 func (c *lossy) step() {
-	a, b := c.rng.IntN(3), c.rng.IntN(3)
-	switch n := c.nodes[a]; {
-	case len(n.inbox) > 0 && c.rng.IntN(3) > 0:
-		f := n.inbox[0]
-		n.inbox = n.inbox[1:]
-		f()
-	case a != b && len(c.wires[a][b].flying) > 0:
-		c.wires[a][b].step(c)
-	case c.rng.IntN(200) == 0:
-		c.leader = c.rng.IntN(3)
-	case c.rng.IntN(100) == 0:
-		c.refusal = c.rng.IntN(4)
+	a, b, what := c.draw(3), c.draw(3), c.draw(600)
+	if what%3 > 0 {
+		if f := c.nodes[a].next(); f != nil {
+			f()
+			return
+		}
+	}
+	switch {
+	case a != b && c.wires[a][b].step(c):
+	case what < 3:
+		c.leader = c.draw(3)
+	case what < 9:
+		c.refusal = c.draw(4)
 	}
 }
 
-// step delivers the first question on a link, or breaks it.
-func (w *link) step(c *lossy) {
+// step delivers the first question on a link, or breaks it. It reports whether there was
+// anything.
+func (w *link) step(c *lossy) bool {
+	c.mu.Lock()
+	if len(w.flying) == 0 {
+		c.mu.Unlock()
+		return false
+	}
 	if c.rng.IntN(30) == 0 {
 		over := w.flying
 		w.flying, w.life = nil, w.life+1
+		c.mu.Unlock()
 		for _, f := range over {
 			f.done(nil, peer.ErrLost)
 		}
-		return
+		return true
 	}
-	f := w.flying[0]
-	if f.question == nil {
-		return // what is behind it may still be delivered: answers come in any order
+	i := slices.IndexFunc(w.flying, func(f *flight) bool { return f.question != nil })
+	if w.flying[0].question == nil || i < 0 {
+		c.mu.Unlock()
+		return true // what is behind it may still be delivered: answers come in any order
 	}
-	for _, f = range w.flying {
-		if f.question != nil {
-			break
-		}
-	}
-	question, life := f.question, w.life
+	f, life := w.flying[i], w.life
+	question := f.question
 	f.question = nil
+	c.mu.Unlock()
 	w.to.router.Asked(w.from, f.subject, question, func(answer []byte) {
-		if w.life != life {
-			return
+		c.mu.Lock()
+		here := w.life == life
+		if here {
+			w.flying = slices.DeleteFunc(w.flying, func(o *flight) bool { return o == f })
 		}
-		w.flying = slices.DeleteFunc(w.flying, func(o *flight) bool { return o == f })
-		f.done(answer, nil)
+		c.mu.Unlock()
+		if here {
+			f.done(answer, nil)
+		}
 	})
+	return true
 }
 
 // Whatever is lost or refused on the way, and whoever leads: the sends of a client that
@@ -353,19 +393,19 @@ func TestOrderOverLinksThatLose(t *testing.T) {
 				}
 			}
 			const each = 30
-			sent, answered := [2]uint64{}, 0
-			var failed []string
-			for deadline := time.Now().Add(patience / 2); answered < 2*each && time.Now().Before(deadline); {
+			sent := [2]uint64{}
+			var answered, failed atomic.Int64
+			for deadline := time.Now().Add(patience / 2); answered.Load() < 2*each && time.Now().Before(deadline); {
 				for client := range uint64(2) {
-					if sent[client] < each && c.rng.IntN(4) == 0 {
+					if sent[client] < each && c.draw(4) == 0 {
 						sent[client]++
 						id := client*1000 + sent[client]
 						c.nodes[client].router.Send(edge.SendRequest{
 							Client: galgo.ClientID{byte(client + 1)}, Group: 5, Request: id, Numbered: true, Batch: batch(),
 						}, func(v edge.SendReply) {
-							answered++
+							answered.Add(1)
 							if v.Code != accepted && v.Code != refused && v.Code != open {
-								failed = append(failed, fmt.Sprintf("send %d: code %d", id, v.Code))
+								failed.Add(1)
 							}
 						})
 					}
@@ -373,16 +413,16 @@ func TestOrderOverLinksThatLose(t *testing.T) {
 				for range 5 {
 					c.step()
 				}
-				if c.rng.IntN(4) == 0 {
+				if c.draw(4) == 0 {
 					time.Sleep(time.Millisecond)
 					synctest.Wait()
 				}
 			}
-			if answered < 2*each {
-				t.Errorf("seed %d: %d of %d are answered", seed, answered, 2*each)
+			if n := answered.Load(); n < 2*each {
+				t.Errorf("seed %d: %d of %d are answered", seed, n, 2*each)
 			}
-			if len(failed) > 0 {
-				t.Errorf("seed %d: %v", seed, failed)
+			if n := failed.Load(); n > 0 {
+				t.Errorf("seed %d: %d are answered with codes that no send has", seed, n)
 			}
 			last := [2]uint64{}
 			for _, id := range c.log {
