@@ -5,12 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"galgo"
 	"galgo/internal/cipher"
+	"galgo/internal/cipher/ciphertest"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/edge"
 	"galgo/internal/metadata"
@@ -19,25 +19,6 @@ import (
 	"galgo/internal/wire"
 )
 
-// testRing is a ring of keys that are made of these bytes. Its nonces repeat themselves
-// from run to run.
-func testRing(fills ...byte) *cipher.Ring {
-	var keys []*cipher.Key
-	for _, f := range fills {
-		k, err := cipher.NewKey(bytes.Repeat([]byte{f}, cipher.KeySize))
-		if err != nil {
-			panic(err)
-		}
-		keys = append(keys, k)
-	}
-	rng := rand.New(rand.NewPCG(uint64(fills[0]), 1))
-	return cipher.NewRing(keys[0], keys[1:]...).WithNonces(func(b []byte) {
-		for i := range b {
-			b[i] = byte(rng.Uint32())
-		}
-	})
-}
-
 // everyCall has the tests of sealed nodes try each call of the disk, as those of nodes in
 // the clear do, and not one in seven.
 var everyCall = flag.Bool("sealed-each-call", false, "try each call of the disk with a sealed node, too")
@@ -45,7 +26,7 @@ var everyCall = flag.Bool("sealed-each-call", false, "try each call of the disk 
 // sealed has the disks of all nodes of the test sealed; of a cluster, each under a key of
 // its own, but for the second, which is in the clear.
 func sealed(t testing.TB) {
-	worldKeys = testRing(1)
+	worldKeys = ciphertest.Ring(1)
 	if !*everyCall {
 		stride = 7
 	}
@@ -57,7 +38,7 @@ func keysOf(i int) *cipher.Ring {
 	if worldKeys == nil || i == 1 {
 		return nil
 	}
-	return testRing(byte(10 + i))
+	return ciphertest.Ring(byte(10 + i))
 }
 
 // openedLog is a file of a group as it is on a node in the clear.
@@ -240,9 +221,9 @@ func TestSealedDirectoryRefusals(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"no key", testRing(1), nil, cipher.ErrKeyMissing, "system.encryption.enabled"},
-		{"another key", testRing(1), testRing(2), cipher.ErrKeyUnknown, "system.encryption.older_keys"},
-		{"a key for what is clear", nil, testRing(1), cipher.ErrClear, "into an empty directory"},
+		{"no key", ciphertest.Ring(1), nil, cipher.ErrKeyMissing, "system.encryption.enabled"},
+		{"another key", ciphertest.Ring(1), ciphertest.Ring(2), cipher.ErrKeyUnknown, "system.encryption.older_keys"},
+		{"a key for what is clear", nil, ciphertest.Ring(1), cipher.ErrClear, "into an empty directory"},
 	} {
 		worldKeys = c.made
 		d := rested(t)
@@ -259,7 +240,7 @@ func TestKeyIsChanged(t *testing.T) {
 	defer func() { worldKeys = nil }()
 	d := healthy()
 	start := func(fills ...byte) (*world, error) {
-		worldKeys = testRing(fills...)
+		worldKeys = ciphertest.Ring(fills...)
 		return open(t, d, worldConfig(), 1, 1_000_000)
 	}
 	w, err := start(1)

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"math/rand/v2"
 	"path"
 	"slices"
 	"strings"
@@ -15,32 +14,14 @@ import (
 
 	"galgo"
 	"galgo/internal/cipher"
+	"galgo/internal/cipher/ciphertest"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/wire"
 )
 
-// testRing is a ring of keys that are made of these bytes. Its nonces repeat themselves
-// from run to run.
-func testRing(fills ...byte) *cipher.Ring {
-	var keys []*cipher.Key
-	for _, f := range fills {
-		k, err := cipher.NewKey(bytes.Repeat([]byte{f}, cipher.KeySize))
-		if err != nil {
-			panic(err)
-		}
-		keys = append(keys, k)
-	}
-	rng := rand.New(rand.NewPCG(uint64(fills[0]), 1))
-	return cipher.NewRing(keys[0], keys[1:]...).WithNonces(func(b []byte) {
-		for i := range b {
-			b[i] = byte(rng.Uint32())
-		}
-	})
-}
-
 // sealed has all segments of the test sealed.
 func sealed(t testing.TB) {
-	testVault = testRing(1).Vault([16]byte{9})
+	testVault = ciphertest.Ring(1).Vault([16]byte{9})
 	t.Cleanup(func() { testVault = nil })
 }
 
@@ -103,7 +84,7 @@ func savedRig(t testing.TB) (*rig, *memdisk.Disk) {
 // A sealed batch has these bytes, and stays as long as it was.
 func TestSealedBatchGolden(t *testing.T) {
 	const golden = "03000000000000000900000000000000870000000000000000401e18240a06003801000000000000" + "SUM" + "01000000" + "7365616c" + "5a04d7392599e0b1"
-	v := testRing(1).Vault([16]byte{9})
+	v := ciphertest.Ring(1).Vault([16]byte{9})
 	s := &sealing{vault: v, group: testGroup, generation: 2}
 	batch := makeBatch(t, 5, 1, 8)
 	stampRecord(batch, testPartition, 9, 135)
@@ -132,7 +113,7 @@ func checksumBytes(b []byte) []byte {
 // Whatever bit of a sealed batch is changed: its checksum tells, and where that was made
 // right it does not open.
 func TestSealedBatchRefusesEveryFlippedBit(t *testing.T) {
-	s := &sealing{vault: testRing(1).Vault([16]byte{9}), group: testGroup, generation: 2}
+	s := &sealing{vault: ciphertest.Ring(1).Vault([16]byte{9}), group: testGroup, generation: 2}
 	batch := makeBatch(t, 5, 2, 8)
 	stampRecord(batch, testPartition, 9, 135)
 	good := s.append(make([]byte, 0, len(batch)+cipher.TagSize), batch)
@@ -151,7 +132,7 @@ func TestSealedBatchRefusesEveryFlippedBit(t *testing.T) {
 		}
 	}
 	for name, other := range map[string]*sealing{
-		"group": {s.vault, testGroup + 1, 2}, "generation": {s.vault, testGroup, 3}, "node": {testRing(1).Vault([16]byte{8}), testGroup, 2},
+		"group": {s.vault, testGroup + 1, 2}, "generation": {s.vault, testGroup, 3}, "node": {ciphertest.Ring(1).Vault([16]byte{8}), testGroup, 2},
 	} {
 		if err := other.open(append(make([]byte, 0, len(good)+cipher.TagSize), good...)); !errors.Is(err, cipher.ErrSealed) {
 			t.Errorf("of another %s: %v", name, err)
@@ -205,8 +186,8 @@ func TestSealedBatchThatDoesNotOpen(t *testing.T) {
 		want error
 		says string
 	}{
-		{"another key", testRing(2).Vault([16]byte{9}), cipher.ErrKeyUnknown, "system.encryption.older_keys"},
-		{"another node", testRing(1).Vault([16]byte{8}), cipher.ErrSealed, "restore"},
+		{"another key", ciphertest.Ring(2).Vault([16]byte{9}), cipher.ErrKeyUnknown, "system.encryption.older_keys"},
+		{"another node", ciphertest.Ring(1).Vault([16]byte{8}), cipher.ErrSealed, "restore"},
 		{"no key", nil, ErrDamaged, "reserved"},
 	} {
 		_, err := poll(c.with)
@@ -215,7 +196,7 @@ func TestSealedBatchThatDoesNotOpen(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if got, err := poll(testRing(2, 1).Vault([16]byte{9})); err != nil || !slices.Equal(got, want) {
+	if got, err := poll(ciphertest.Ring(2, 1).Vault([16]byte{9})); err != nil || !slices.Equal(got, want) {
 		t.Errorf("with the older key: %v, %v", got, err)
 	}
 }
@@ -296,7 +277,7 @@ func TestCheckpointsOfSealedAndClearAreEqual(t *testing.T) {
 			}
 		}
 	}
-	for name, v := range map[string]*cipher.Vault{"in the clear": nil, "sealed": testVault, "sealed by another": testRing(2).Vault([16]byte{3})} {
+	for name, v := range map[string]*cipher.Vault{"in the clear": nil, "sealed": testVault, "sealed by another": ciphertest.Ring(2).Vault([16]byte{3})} {
 		into := newDisk()
 		cfg := r.cfg
 		cfg.Vault, cfg.Disk, cfg.Files = v, into, nil
@@ -362,8 +343,8 @@ func TestRestoreOfASealedCheckpointHarmsNoOther(t *testing.T) {
 func TestInspectOfASealedSegment(t *testing.T) {
 	sealed(t)
 	r, d := savedRig(t)
-	name, key := r.m.segments[0].logName, testRing(1).Current()
-	for what, v := range map[string]*cipher.Vault{"none": nil, "its own": testVault, "another": testRing(2).Vault([16]byte{9})} {
+	name, key := r.m.segments[0].logName, ciphertest.Ring(1).Current()
+	for what, v := range map[string]*cipher.Vault{"none": nil, "its own": testVault, "another": ciphertest.Ring(2).Vault([16]byte{9})} {
 		report, err := InspectSegment(d, name, v, nil)
 		if err != nil || report.Sound != report.Size || report.Keys[key] != report.Records || report.IndexProblem != "" {
 			t.Errorf("key %s: %+v, %v", what, report, err)

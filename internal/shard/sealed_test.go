@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"galgo/internal/cipher"
+	"galgo/internal/cipher/ciphertest"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/superblock"
 	"galgo/internal/vsr"
@@ -17,28 +18,8 @@ import (
 // testVault seals the directories of all tests while it is set: see sealed.
 var testVault *cipher.Vault
 
-// testRing is a ring of keys that are made of these bytes. Its nonces repeat themselves
-// from run to run.
-func testRing(t testing.TB, fills ...byte) *cipher.Ring {
-	t.Helper()
-	var keys []*cipher.Key
-	for _, f := range fills {
-		k, err := cipher.NewKey(bytes.Repeat([]byte{f}, cipher.KeySize))
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys = append(keys, k)
-	}
-	rng := rand.New(rand.NewPCG(uint64(fills[0]), 1))
-	return cipher.NewRing(keys[0], keys[1:]...).WithNonces(func(b []byte) {
-		for i := range b {
-			b[i] = byte(rng.Uint32())
-		}
-	})
-}
-
 func sealed(t testing.TB) {
-	testVault = testRing(t, 1).Vault([16]byte{9})
+	testVault = ciphertest.Ring(1).Vault([16]byte{9})
 	t.Cleanup(func() { testVault = nil })
 }
 
@@ -165,7 +146,7 @@ func TestSealedStagingDamage(t *testing.T) {
 		"text of the offer":   func(d *memdisk.Disk, p *staging) { d.FlipBit(p.offerName(), 40, 0) },
 		"offer in the clear":  func(d *memdisk.Disk, p *staging) { d.Put(p.offerName(), appendOffer(nil, o)) },
 		"of another group":    func(d *memdisk.Disk, p *staging) { p.group++ },
-		"under a key of past": func(d *memdisk.Disk, p *staging) { p.vault = testRing(t, 2).Vault([16]byte{9}) },
+		"under a key of past": func(d *memdisk.Disk, p *staging) { p.vault = ciphertest.Ring(2).Vault([16]byte{9}) },
 		"no key":              func(d *memdisk.Disk, p *staging) { p.vault = nil },
 	} {
 		d := memdisk.New(memdisk.Options{})
@@ -204,10 +185,10 @@ func TestFormatRefusesKeys(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"no key", testRing(t, 1), nil, cipher.ErrKeyMissing, "set system.encryption.enabled to true"},
-		{"another key", testRing(t, 1), testRing(t, 2), cipher.ErrKeyUnknown, "add it to system.encryption.older_keys"},
-		{"a key for what is clear", nil, testRing(t, 1), cipher.ErrClear, "set system.encryption.enabled to false"},
-		{"the same", testRing(t, 1), testRing(t, 1), nil, ""},
+		{"no key", ciphertest.Ring(1), nil, cipher.ErrKeyMissing, "set system.encryption.enabled to true"},
+		{"another key", ciphertest.Ring(1), ciphertest.Ring(2), cipher.ErrKeyUnknown, "add it to system.encryption.older_keys"},
+		{"a key for what is clear", nil, ciphertest.Ring(1), cipher.ErrClear, "set system.encryption.enabled to false"},
+		{"the same", ciphertest.Ring(1), ciphertest.Ring(1), nil, ""},
 		{"never a key", nil, nil, nil, ""},
 	} {
 		d := memdisk.New(memdisk.Options{})
@@ -230,7 +211,7 @@ func TestFormatRefusesKeys(t *testing.T) {
 func TestFormatFollowsTheKey(t *testing.T) {
 	d := memdisk.New(memdisk.Options{})
 	format := func(fills ...byte) error {
-		return Format(d, FormatConfig{Identity: superblock.Identity{Cluster: [16]byte{1}, ReplicaCount: 1}, Shards: 1, WALFileSize: 64 << 10, Ring: testRing(t, fills...)})
+		return Format(d, FormatConfig{Identity: superblock.Identity{Cluster: [16]byte{1}, ReplicaCount: 1}, Shards: 1, WALFileSize: 64 << 10, Ring: ciphertest.Ring(fills...)})
 	}
 	if err := format(1); err != nil {
 		t.Fatal(err)
@@ -250,7 +231,7 @@ func TestFormatFollowsTheKey(t *testing.T) {
 	if err := format(2); err != nil {
 		t.Errorf("after the change: %v", err)
 	}
-	v, err := VaultOf(d, testRing(t, 2))
+	v, err := VaultOf(d, ciphertest.Ring(2))
 	if err != nil || v == nil {
 		t.Error(err)
 	}

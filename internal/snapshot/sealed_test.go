@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -13,31 +12,14 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"galgo/internal/cipher"
+	"galgo/internal/cipher/ciphertest"
 )
 
 // testVault seals the files of all stores while it is set: see sealed.
 var testVault *cipher.Vault
 
-// testRing is a ring of keys that are made of these bytes. Its nonces repeat themselves
-// from run to run.
-func testRing(t testing.TB, fills ...byte) *cipher.Ring {
-	t.Helper()
-	var keys []*cipher.Key
-	for _, f := range fills {
-		k, err := cipher.NewKey(bytes.Repeat([]byte{f}, cipher.KeySize))
-		must(t, err)
-		keys = append(keys, k)
-	}
-	rng := rand.New(rand.NewPCG(uint64(fills[0]), 1))
-	return cipher.NewRing(keys[0], keys[1:]...).WithNonces(func(b []byte) {
-		for i := range b {
-			b[i] = byte(rng.Uint32())
-		}
-	})
-}
-
 func sealed(t testing.TB) {
-	testVault = testRing(t, 1).Vault(sixteen(9))
+	testVault = ciphertest.Ring(1).Vault(sixteen(9))
 	t.Cleanup(func() { testVault = nil })
 }
 
@@ -57,7 +39,7 @@ func TestSealedGolden(t *testing.T) {
 	const head = "47414c474f534e50" + "02000000" + "02000000" + "101112131415161718191a1b1c1d1e1f" + "2100000000000000" + "3100000000000000" + "4100000000000000" + "eb00000000000000"
 	const sum = "3adc38b38481e9f32a3a96c0bbfdcbdd"
 	sections := []Section{{Kind: 1, Version: 5, Data: [][]byte{[]byte("a"), []byte("bc")}}, {Kind: 2, Version: 1}}
-	c, err := build(testHeader, sections, testRing(t, 1).Vault(sixteen(9)))
+	c, err := build(testHeader, sections, ciphertest.Ring(1).Vault(sixteen(9)))
 	must(t, err)
 	b := bytes.Join(c.pieces, nil)
 	if got := hex.EncodeToString(b[:64]); got != head || len(b) != headerSize+2*(sectionHead+cipher.Overhead)+3+trailerSize {
@@ -81,15 +63,15 @@ func TestSealedFileNeedsItsKey(t *testing.T) {
 		want error
 		says string
 	}{
-		{"its key", testRing(t, 1).Vault(sixteen(9)), nil, ""},
-		{"as an older one", testRing(t, 2, 1).Vault(sixteen(9)), nil, ""},
+		{"its key", ciphertest.Ring(1).Vault(sixteen(9)), nil, ""},
+		{"as an older one", ciphertest.Ring(2, 1).Vault(sixteen(9)), nil, ""},
 		{"none", nil, cipher.ErrKeyMissing, "system.encryption.enabled"},
-		{"another", testRing(t, 2).Vault(sixteen(9)), cipher.ErrKeyUnknown, "system.encryption.older_keys"},
-		{"another node", testRing(t, 1).Vault(sixteen(8)), cipher.ErrSealed, "restore"},
+		{"another", ciphertest.Ring(2).Vault(sixteen(9)), cipher.ErrKeyUnknown, "system.encryption.older_keys"},
+		{"another node", ciphertest.Ring(1).Vault(sixteen(8)), cipher.ErrSealed, "restore"},
 	} {
 		s := NewStore(d, testDir, ExtMetadata, c.with)
 		closed, err := s.ReadClosed(h.Op)
-		if err != nil || closed.Key() != testRing(t, 1).Current() {
+		if err != nil || closed.Key() != ciphertest.Ring(1).Current() {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		got, err := s.Read(h.Op)
@@ -115,7 +97,7 @@ func TestSealedFileNeedsItsKey(t *testing.T) {
 // Sections are bound to their place, and the file to its op and group: none of them opens
 // elsewhere, whatever the checksums say. Nothing of them can be read in the file.
 func TestSealedSectionsAreBoundToTheirPlace(t *testing.T) {
-	vault := testRing(t, 1).Vault(sixteen(9))
+	vault := ciphertest.Ring(1).Vault(sixteen(9))
 	c, err := build(testHeader, testSections(), vault)
 	must(t, err)
 	good := bytes.Join(c.pieces, nil)
@@ -150,7 +132,7 @@ func TestSealedSectionsAreBoundToTheirPlace(t *testing.T) {
 
 // Every bit of a sealed file is vouched for without a key.
 func TestEveryBitFlipOfASealedFileIsFound(t *testing.T) {
-	c, err := build(testHeader, testSections(), testRing(t, 1).Vault(sixteen(9)))
+	c, err := build(testHeader, testSections(), ciphertest.Ring(1).Vault(sixteen(9)))
 	must(t, err)
 	good := bytes.Join(c.pieces, nil)
 	for bit := range 8 * len(good) {

@@ -15,33 +15,16 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"galgo/internal/cipher"
+	"galgo/internal/cipher/ciphertest"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/vsr"
 )
-
-// testRing is a ring of keys that are made of these bytes. Its nonces repeat themselves
-// from run to run.
-func testRing(t testing.TB, fills ...byte) *cipher.Ring {
-	t.Helper()
-	var keys []*cipher.Key
-	for _, f := range fills {
-		k, err := cipher.NewKey(bytes.Repeat([]byte{f}, cipher.KeySize))
-		must(t, err)
-		keys = append(keys, k)
-	}
-	rng := rand.New(rand.NewPCG(uint64(fills[0]), 1))
-	return cipher.NewRing(keys[0], keys[1:]...).WithNonces(func(b []byte) {
-		for i := range b {
-			b[i] = byte(rng.Uint32())
-		}
-	})
-}
 
 var testNode = [16]byte{9}
 
 // sealed has all logs of the test sealed.
 func sealed(t testing.TB) {
-	testVault = testRing(t, 1).Vault(testNode)
+	testVault = ciphertest.Ring(1).Vault(testNode)
 	t.Cleanup(func() { testVault = nil })
 }
 
@@ -142,7 +125,7 @@ func TestSealedLogTellsNothing(t *testing.T) {
 // A log opens under its keys, on its node, and else is refused by a reason that says what
 // to do. Nothing is changed, whatever the end of the log is.
 func TestSealedLogRefusals(t *testing.T) {
-	node := testRing(t, 1).Vault(testNode)
+	node := ciphertest.Ring(1).Vault(testNode)
 	write := func(v *cipher.Vault, mark bool) *memdisk.Disk {
 		testVault = v
 		defer func() { testVault = nil }()
@@ -163,8 +146,8 @@ func TestSealedLogRefusals(t *testing.T) {
 			says       string
 		}{
 			{"no key", node, nil, cipher.ErrKeyMissing, "system.encryption.enabled"},
-			{"another key", node, testRing(t, 2).Vault(testNode), cipher.ErrKeyUnknown, "system.encryption.older_keys"},
-			{"another node", node, testRing(t, 1).Vault([16]byte{8}), cipher.ErrSealed, "restore"},
+			{"another key", node, ciphertest.Ring(2).Vault(testNode), cipher.ErrKeyUnknown, "system.encryption.older_keys"},
+			{"another node", node, ciphertest.Ring(1).Vault([16]byte{8}), cipher.ErrSealed, "restore"},
 			{"a key for a log in the clear", nil, node, cipher.ErrClear, "restore"},
 		} {
 			d := write(c.made, mark)
@@ -250,7 +233,7 @@ func TestSealedLogUnderTwoKeys(t *testing.T) {
 	h, p := newHistory(), newPrepares()
 	defer func() { testVault = nil }()
 	for i, fills := range [][]byte{{1}, {2, 1}, {3, 2, 1}} {
-		testVault = testRing(t, fills...).Vault(testNode)
+		testVault = ciphertest.Ring(fills...).Vault(testNode)
 		l, rec := mustOpen(t, d)
 		if n, err := h.check(l, rec, h.durable); err != nil || n != h.durable {
 			t.Fatalf("start %d: %d records, %v", i, n, err)
@@ -258,7 +241,7 @@ func TestSealedLogUnderTwoKeys(t *testing.T) {
 		must(t, h.write(l, true, p.next(1, 100), p.next(2, 200)))
 		must(t, l.Close())
 	}
-	testVault = testRing(t, 3, 1).Vault(testNode)
+	testVault = ciphertest.Ring(3, 1).Vault(testNode)
 	if _, _, err := Open(d, testDir, testOptions()); !errors.Is(err, cipher.ErrKeyUnknown) {
 		t.Errorf("without the second key: %v", err)
 	}
@@ -287,9 +270,9 @@ func TestInspectOfASealedLog(t *testing.T) {
 		})
 		return items, err
 	}
-	for _, v := range []*cipher.Vault{nil, vault, testRing(t, 2).Vault(testNode)} {
+	for _, v := range []*cipher.Vault{nil, vault, ciphertest.Ring(2).Vault(testNode)} {
 		items, err := look(v)
-		if len(items) != 6 || items[1].Kind != KindPrepare || items[1].Group != 1 || items[1].Key != testRing(t, 1).Current() || items[4].Kind != KindTruncate {
+		if len(items) != 6 || items[1].Kind != KindPrepare || items[1].Group != 1 || items[1].Key != ciphertest.Ring(1).Current() || items[4].Kind != KindTruncate {
 			t.Fatalf("%+v", items)
 		}
 		switch shown := items[1].Header != nil; {
