@@ -463,14 +463,7 @@ func excused(err error, said string) bool {
 
 // measure takes note of the most memory that a server has had.
 func (c *chaos) measure(s *server) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if err != nil {
-		return // it has ended
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	var n int
-	fmt.Sscan(rest, &n)
-	c.peak = max(c.peak, n)
+	c.peak = max(c.peak, peakMemory(s.cmd.Process.Pid)>>10)
 }
 
 // end waits until the cluster has settled, and holds it against what it said.

@@ -3,8 +3,6 @@ package test
 import (
 	"context"
 	"fmt"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,15 +69,11 @@ func TestManyPartitionsStopInOrder(t *testing.T) {
 // memoryToTheEnd is the most that a process had in memory until it ended, in bytes.
 func memoryToTheEnd(pid int) (peak int) {
 	for {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		_, field, found := strings.Cut(string(text), "VmHWM:")
-		if err != nil || !found { // it is gone, or nobody has waited for it yet
+		now := peakMemory(pid)
+		if now == 0 {
 			return peak
 		}
-		if _, err := fmt.Sscan(field, &peak); err != nil {
-			return peak
-		}
-		peak <<= 10
+		peak = now
 		time.Sleep(5 * time.Millisecond)
 	}
 }

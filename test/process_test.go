@@ -188,6 +188,16 @@ func (s *server) stop() int {
 	return cmd.ProcessState.ExitCode()
 }
 
+// peakMemory is the most that a process has had in memory so far, in bytes; 0 once it has
+// ended.
+func peakMemory(pid int) (bytes int) {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if _, field, found := strings.Cut(string(status), "VmHWM:"); found {
+		fmt.Sscan(field, &bytes)
+	}
+	return bytes << 10
+}
+
 func (s *server) signal(sig syscall.Signal) {
 	s.cmd.Process.Signal(sig)
 	for range s.exited {
