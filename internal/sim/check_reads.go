@@ -50,12 +50,19 @@ type beginning struct {
 }
 
 // begins takes note that a view of the group is announced. What was answered before an
-// earlier view was answered before this one, too.
+// earlier view was answered before this one, too. A view may begin when a later one has
+// begun already, from votes that were long on their way: what was answered since is of the
+// later one, perhaps, and not in its log.
 func (g *groupModel) begins(view vsr.View) {
 	i, known := slices.BinarySearchFunc(g.beginnings, view, func(b beginning, v vsr.View) int { return cmp.Compare(b.view, v) })
-	if !known {
-		g.beginnings = slices.Insert(g.beginnings, i, beginning{view, g.acked})
+	if known {
+		return
 	}
+	answered := g.acked
+	for _, later := range g.beginnings[i:] {
+		answered = min(answered, later.answered)
+	}
+	g.beginnings = slices.Insert(g.beginnings, i, beginning{view, answered})
 }
 
 // staleness is how far behind an answer may be, in µs, where nothing makes nodes and

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 
 	"galgo"
@@ -83,5 +84,20 @@ func TestCheckerByHand(t *testing.T) {
 			w.guard(func() { c.tell(w) })
 			wantFailure(t, w, c.check)
 		})
+	}
+}
+
+// A view that begins when a later one has begun already knows nothing of what that one
+// has answered.
+func TestViewThatBeginsLate(t *testing.T) {
+	g := &groupModel{}
+	g.answered(5, 1)
+	g.begins(3)
+	g.answered(7, 2)
+	g.begins(2)
+	g.begins(4)
+	want := []beginning{{2, 5}, {3, 5}, {4, 7}}
+	if !slices.Equal(g.beginnings, want) {
+		t.Errorf("views began with %v, want %v", g.beginnings, want)
 	}
 }
