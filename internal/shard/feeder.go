@@ -46,6 +46,8 @@ type feeder struct {
 	fed      int64       // bytes of bodies written since a spare file was last looked for
 	sparing  bool
 	tight    bool // there was no room for another file: a checkpoint would free some
+	loose    bool // something was written that no sync covers
+	loosely  int  // ticks for which that is so
 	unmarked bool // something was written that no later record witnesses
 	idle     int  // ticks since the last write
 	failures int  // writes in a row of which nothing was written, for want of a file
@@ -134,7 +136,7 @@ func (f *feeder) written(urgent, n int, synced bool, err error) {
 		if n > 0 || len(f.waiting) == 0 {
 			f.failures = 0
 		}
-		f.unmarked = true
+		f.unmarked, f.loose = true, !synced
 		f.spare(n)
 	case errors.Is(err, wal.ErrPoisoned):
 		f.fail(err)
@@ -184,12 +186,17 @@ func (f *feeder) settle() {
 	if f.syncing {
 		return
 	}
-	n := len(f.pending)
 	if !slices.ContainsFunc(f.pending, func(j appendJob) bool { return j.sync }) {
-		f.complete(n)
+		f.complete(len(f.pending))
 		return
 	}
-	f.syncing = true
+	f.sync()
+}
+
+// sync makes all that is written by now durable, beside the writes.
+func (f *feeder) sync() {
+	n := len(f.pending)
+	f.syncing, f.loose, f.loosely = true, false, 0
 	f.exec.Go(LaneSync, f.log.Sync, func(err error) {
 		f.syncing = false
 		if err != nil {
@@ -231,6 +238,10 @@ func (f *feeder) spare(n int) {
 	})
 }
 
+// syncAfterTicks is for how long something may be written and not synced, because nobody
+// waits for that: for topics whose durability is memory.
+const syncAfterTicks = 100
+
 // markAfterTicks is how long the log stays idle before a witness of its last
 // write is added: until then rot of that write looks like a torn tail.
 const markAfterTicks = 2
@@ -239,6 +250,11 @@ const markAfterTicks = 2
 func (f *feeder) tick() {
 	if f.pause > 0 {
 		f.pause--
+	}
+	if f.loose {
+		if f.loosely++; f.loosely >= syncAfterTicks && !f.syncing {
+			f.sync()
+		}
 	}
 	if !f.unmarked || !f.idling() {
 		return
@@ -249,10 +265,11 @@ func (f *feeder) tick() {
 }
 
 // ticking reports whether time has to pass for something to happen.
-func (f *feeder) ticking() bool { return f.pause > 0 || f.unmarked && f.idling() }
+func (f *feeder) ticking() bool { return f.pause > 0 || f.loose || f.unmarked && f.idling() }
 
 func (f *feeder) mark() {
 	f.busy, f.unmarked, f.idle = true, false, 0
+	f.loose, f.loosely = false, 0
 	f.exec.Go(LaneLog, f.log.Mark, func(err error) {
 		f.busy = false
 		f.marked(err)

@@ -379,6 +379,31 @@ func TestIdleLogIsMarkedOnce(t *testing.T) {
 	}
 }
 
+// What nobody waits for is synced all the same within a bounded time, also while more of
+// it comes without end.
+func TestWhatNobodyWaitsForIsSyncedInTime(t *testing.T) {
+	d := memdisk.New(memdisk.Options{})
+	f, exec := newFeeder(t, d)
+	syncs, since := f.log.Stats().Syncs, 0
+	for i, p := range chain(3*syncAfterTicks, 10) {
+		f.prepare(p, false, nil)
+		f.flush()
+		exec.runAll()
+		f.tick()
+		exec.runAll()
+		since++
+		if now := f.log.Stats().Syncs; now != syncs {
+			syncs, since = now, 0
+		}
+		if since > syncAfterTicks {
+			t.Fatalf("after %d ticks with a write each the last %d were not synced", i+1, since)
+		}
+	}
+	if !f.ticking() {
+		t.Error("time does not pass while something is not synced")
+	}
+}
+
 func Example_rare() {
 	for n := 1; n <= 9; n++ {
 		fmt.Print(rare(n), " ")
