@@ -3,6 +3,7 @@ package sim
 import (
 	"strings"
 
+	"galgo/internal/disk/memdisk"
 	"galgo/internal/vsr"
 	"galgo/internal/wal"
 )
@@ -85,11 +86,21 @@ func vouchedRecords(n *node, dir string) []wal.Item {
 	return records
 }
 
-// heldBy reads the last op of each group from the logs of a disk.
+// heldBy is the last op of each group that the logs of a node's disk hold for good: a start
+// that is cut short by a loss of power may lose what was never synced.
 func (w *world) heldBy(n *node) map[vsr.GroupID]vsr.Op {
+	held, durable := w.heads(n, n.disk), w.heads(n, n.disk.Clone().PowerLoss(nil))
+	for id, op := range held { // order-free: each group by itself
+		held[id] = min(op, durable[id])
+	}
+	return held
+}
+
+// heads reads the last op of each group from the logs of a disk.
+func (w *world) heads(n *node, d *memdisk.Disk) map[vsr.GroupID]vsr.Op {
 	held := map[vsr.GroupID]vsr.Op{}
 	for _, dir := range logDirs(w.plan.config.System.Shards) {
-		_ = wal.Inspect(n.disk, dir, n.vault(), func(i wal.Item) error {
+		_ = wal.Inspect(d, dir, n.vault(), func(i wal.Item) error {
 			if !i.Record || i.Problem != nil {
 				return nil
 			}
