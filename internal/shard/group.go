@@ -146,7 +146,10 @@ func (g *group[R]) turn() []answer[R] {
 // the log keeps it.
 func (g *group[R]) store(r *vsr.Ready) {
 	if r.Truncate != nil {
-		g.truncate(*r.Truncate)
+		if !r.Fits() {
+			g.cut(*r.Truncate)
+		}
+		g.loseAbove(*r.Truncate)
 	}
 	for _, p := range r.Append {
 		g.writing++
@@ -171,14 +174,18 @@ func (g *group[R]) store(r *vsr.Ready) {
 	}
 }
 
-// truncate drops what the log of a new view does not hold. Who proposed it cannot be
-// told that it never will be: a later view may still find it elsewhere.
-func (g *group[R]) truncate(op vsr.Op) {
+// cut drops what the log of a new view does not hold.
+func (g *group[R]) cut(op vsr.Op) {
 	g.writing++
 	g.feed.append(wal.Record{Kind: wal.KindTruncate, Group: g.id, Op: op}, true, func() {
 		g.writing--
 		g.touch()
 	})
+}
+
+// loseAbove answers those who wait for what is above op. Who proposed it cannot be told
+// that it never will be: a later view may still find it elsewhere.
+func (g *group[R]) loseAbove(op vsr.Op) {
 	for len(g.recovered) > 0 && g.recovered[len(g.recovered)-1].Op > op {
 		g.recovered = g.recovered[:len(g.recovered)-1]
 	}

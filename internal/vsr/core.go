@@ -120,7 +120,7 @@ type Read struct {
 
 // Ready is the work that inputs caused. It belongs to the host once taken.
 type Ready struct {
-	Truncate *Op // drop everything above it, before anything is appended
+	Truncate *Op // drop everything above it, before anything is appended; see Fits
 	Append   []*Prepare
 	Persist  *State
 	Send     []Message
@@ -128,6 +128,11 @@ type Ready struct {
 	Read     []Read
 	Transfer []Transfer
 }
+
+// Fits reports whether the log of the host ends below Truncate as it is: what was dropped
+// was never handed out, and something below it comes with this Ready. Then there is
+// nothing to drop from it; but whoever waits for an op above Truncate waits in vain.
+func (r *Ready) Fits() bool { return len(r.Append) > 0 && r.Append[0].Op <= *r.Truncate }
 
 // Empty reports whether there is nothing to do.
 func (r *Ready) Empty() bool {

@@ -10,8 +10,8 @@
 // Core, feeds it inputs one at a time and after each batch of inputs takes
 // Ready and performs it, in this order:
 //
-//  1. Truncate: drop the suffix above the op from the log. It must be durable
-//     before a Persist of this or a later Ready is.
+//  1. Truncate: drop the suffix above the op from the log, if it reaches there (Fits).
+//     It must be durable before a Persist of this or a later Ready is.
 //  2. Append: hand the prepares to the log in this order, behind the truncation.
 //     When one is on stable storage, call AppendDone with its op and identity:
 //     never earlier, and once for each prepare that was handed out, also if it was

@@ -80,10 +80,18 @@ func TestCutBeforeItWasHandedOut(t *testing.T) {
 	if len(r.Append) != 2 || r.Append[0] != a || r.Append[1] != b || *r.Truncate != 1 {
 		t.Fatalf("truncate %v, append %v; want 1, then a and b", r.Truncate, r.Append)
 	}
+	if !r.Fits() {
+		t.Error("the host is to cut its log at op 1, which it never had")
+	}
 	c.AppendDone(2, b.Identity)
 	c.AppendDone(1, a.Identity)
 	if c.log.held != 2 {
 		t.Fatalf("held %d, want 2", c.log.held)
+	}
+	c.truncate(1)
+	c.append(after(a, 2, "c"))
+	if r = c.Ready(); r.Fits() {
+		t.Error("op 2 stays in the log of the host below the one that takes its place")
 	}
 }
 

@@ -154,7 +154,7 @@ func (c *Cluster) perform(i uint8) {
 		if ready.Empty() {
 			return
 		}
-		if ready.Truncate != nil {
+		if ready.Truncate != nil && !ready.Fits() {
 			r.writes = append(r.writes, write{truncate: ready.Truncate})
 			c.eventf("%d truncates to %d", i, *ready.Truncate)
 		}
