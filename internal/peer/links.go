@@ -293,7 +293,7 @@ func (k *link) heard(in *incoming, life uint64, phase Phase) {
 	}
 	k.mu.Lock()
 	if k.in[Control] == in {
-		k.phase = phase
+		k.phase = max(k.phase, phase) // a process comes on only; what it says at once may come in any order
 		if phase == Begun {
 			k.life = max(k.life, life)
 		}

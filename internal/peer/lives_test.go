@@ -202,3 +202,16 @@ func TestAnswersHaveTheirOwnRoom(t *testing.T) {
 		t.Errorf("first %d of %d; %d answers are left", batch[0].size, len(batch), q.waiting[rankAnswer].len())
 	}
 }
+
+// What a process says of itself at once may arrive in any order; it only comes on.
+func TestPhasesDoNotGoBack(t *testing.T) {
+	n := mustNew(t, options(0, "127.0.0.1:1", "127.0.0.1:2"))
+	k, in := n.Links.peers[1], &incoming{lane: Control, life: 7}
+	k.connected(in, Empty)
+	for _, phase := range []Phase{Formed, Empty, Begun, Formed} {
+		k.heard(in, 7, phase)
+	}
+	if got := n.Status(1); got.Phase != Begun || got.Life != 7 {
+		t.Errorf("the peer counts as %v in life %d, it has begun life 7", got.Phase, got.Life)
+	}
+}
