@@ -53,7 +53,7 @@ type Reader struct {
 	next    int // segment
 	w       *walker
 	file    *openFile
-	window  []byte
+	buffer  func(n int) []byte
 	entries []indexEntry // of the segment that is being read
 	memory  []resident   // that no file has yet
 	// Problem is told of an index that does not fit its log. The server makes such a
@@ -63,7 +63,7 @@ type Reader struct {
 
 // Reader begins to read. problem is told of every index that does not fit its log.
 func (m *Machine) Reader(problem func(error)) *Reader {
-	return &Reader{m: m, memory: m.tail.live(), problem: problem}
+	return &Reader{m: m, buffer: oneWindow(), memory: m.tail.live(), problem: problem}
 }
 
 // Next returns the next record and where it lies; nil at the end. The record is valid
@@ -84,7 +84,7 @@ func (r *Reader) Next() ([]byte, Place, error) {
 			return nil, at, err
 		}
 		if b != nil {
-			r.note(indexEntry{offset: head.base, time: head.time, pos: at.Pos})
+			r.entries = indexed(r.entries, indexEntry{offset: head.base, time: head.time, pos: at.Pos}, r.m.cfg.IndexInterval)
 			return b, at, nil
 		}
 		if err := r.leave(); err != nil {
@@ -115,22 +115,9 @@ func (r *Reader) open() (more bool, err error) {
 	}
 	r.entries = r.entries[:0]
 	r.w = &walker{
-		seg: s, file: r.file, partition: uint64(r.m.cfg.Partition), end: end, next: s.base, want: windowMax,
-		buffer: func(n int) []byte {
-			if cap(r.window) < n {
-				r.window = make([]byte, n)
-			}
-			return r.window[:n]
-		},
+		seg: s, file: r.file, partition: uint64(r.m.cfg.Partition), end: end, next: s.base, want: windowMax, buffer: r.buffer,
 	}
 	return true, nil
-}
-
-// note keeps the entry of a record, if the index has one of it.
-func (r *Reader) note(e indexEntry) {
-	if n := len(r.entries); n == 0 || e.pos-r.entries[n-1].pos >= uint64(r.m.cfg.IndexInterval) {
-		r.entries = append(r.entries, e)
-	}
 }
 
 // leave ends a segment: with what its log says the index is compared.

@@ -129,6 +129,15 @@ func decodeIndexEntry(b []byte, seed, number uint32) (indexEntry, error) {
 	}, nil
 }
 
+// indexed appends the entry of the next record of a log, if its index has one of it: the
+// rule of segment.append, for who has all entries of the log.
+func indexed(entries []indexEntry, e indexEntry, interval uint32) []indexEntry {
+	if n := len(entries); n == 0 || e.pos-entries[n-1].pos >= uint64(interval) {
+		entries = append(entries, e)
+	}
+	return entries
+}
+
 func indexPos(number uint32) int64 {
 	return indexHeaderSize + int64(number)*indexEntrySize
 }

@@ -307,8 +307,6 @@ func buildIndex(s *span, log disk.File, cfg *Config) ([]indexEntry, error) {
 		if err != nil || b == nil {
 			return entries, err
 		}
-		if n := len(entries); n == 0 || pos-entries[n-1].pos >= uint64(cfg.IndexInterval) {
-			entries = append(entries, indexEntry{offset: head.base, time: head.time, pos: pos})
-		}
+		entries = indexed(entries, indexEntry{offset: head.base, time: head.time, pos: pos}, cfg.IndexInterval)
 	}
 }

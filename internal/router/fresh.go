@@ -6,10 +6,8 @@ import (
 	"galgo"
 	"galgo/internal/edge"
 	"galgo/internal/peer"
+	"galgo/internal/vsr"
 )
-
-// metadataGroup is the group of the metadata, to Leader and to a trip.
-const metadataGroup = 0
 
 // freshness is how far the metadata are of the node that decides for them.
 type freshness struct {
@@ -21,7 +19,7 @@ type freshness struct {
 // it is, and this node waits until it is as far.
 func (r *Router) Fresh(done func(ok bool)) {
 	t := &trip[freshness]{
-		router: r, group: metadataGroup, lane: peer.Control, subject: subjectFresh,
+		router: r, group: uint64(vsr.MetadataGroup), lane: peer.Control, subject: subjectFresh,
 		question: func(uint64) (head, body []byte) { return nil, nil },
 		here:     func(_ edge.Gate, done func(freshness)) { r.freshHere(done) },
 		decode:   decodeFreshness,
@@ -38,7 +36,7 @@ func (r *Router) Fresh(done func(ok bool)) {
 
 // freshHere answers for this node, which knows if it decides.
 func (r *Router) freshHere(done func(freshness)) {
-	r.Leader(metadataGroup, func(leader uint8, known bool) {
+	r.Leader(uint64(vsr.MetadataGroup), func(leader uint8, known bool) {
 		done(freshness{r.View().Op(), known && leader == r.self && r.Current()})
 	})
 }

@@ -225,6 +225,12 @@ func (r *Router) refuse(group uint64, answer func([]byte)) {
 	})
 }
 
+// turnAway refuses a write of another node's client, and what follows of its round.
+func (r *Router) turnAway(g *guest, answer func([]byte)) {
+	g.refuse()
+	r.refuse(g.place.group, answer)
+}
+
 // askedToWrite decides a write of another node's client.
 func (r *Router) askedToWrite(g *guest, subject uint8, question []byte, answer func([]byte)) {
 	if subject == subjectSend {
@@ -236,8 +242,7 @@ func (r *Router) askedToWrite(g *guest, subject uint8, question []byte, answer f
 		g.place, req.Gate = place{req.Client, req.Group}, g
 		reply := func(v edge.SendReply) {
 			if v.Code == galgo.CodeTransientNotAccepted {
-				g.refuse()
-				r.refuse(req.Group, answer)
+				r.turnAway(g, answer)
 			} else {
 				answer(appendSendReply(nil, &v))
 			}
@@ -258,8 +263,7 @@ func (r *Router) askedToWrite(g *guest, subject uint8, question []byte, answer f
 	}
 	reply := func(v edge.OffsetReply) {
 		if v.Code == galgo.CodeTransientNotAccepted {
-			g.refuse()
-			r.refuse(req.Group, answer)
+			r.turnAway(g, answer)
 		} else {
 			answer(appendOffsetReply(nil, &v))
 		}

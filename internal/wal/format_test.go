@@ -18,7 +18,12 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestGoldenBytes pins the format: a file with a record of each kind. If it has
 // to change, so has Version, and the old golden file has to stay readable.
-func TestGoldenBytes(t *testing.T) {
+func TestGoldenBytes(t *testing.T) { wantGolden(t, "v1.hex") }
+
+// wantGolden writes a log with a record of each kind, whose bytes are those of a file in
+// testdata, and which is recovered.
+func wantGolden(t *testing.T, name string) {
+	t.Helper()
 	d := memdisk.New(memdisk.Options{})
 	l, _ := mustOpen(t, d)
 	h, p := newHistory(), newPrepares()
@@ -29,7 +34,7 @@ func TestGoldenBytes(t *testing.T) {
 	must(t, l.Mark())
 	h.released[1] = 1
 	got := hex.Dump(d.Bytes(fileNamed(1)))
-	golden := filepath.Join("testdata", "v1.hex")
+	golden := filepath.Join("testdata", name)
 	if *update {
 		must(t, os.WriteFile(golden, []byte(got), 0o644))
 	}

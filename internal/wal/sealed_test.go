@@ -3,11 +3,8 @@ package wal
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -49,28 +46,7 @@ func TestSealedLog(t *testing.T) {
 // the clear.
 func TestSealedGoldenBytes(t *testing.T) {
 	sealed(t)
-	d := memdisk.New(memdisk.Options{})
-	l, _ := mustOpen(t, d)
-	h, p := newHistory(), newPrepares()
-	must(t, h.write(l, true, p.next(1, 3), Record{Kind: KindState, Group: 1, State: []byte("state")}, p.next(1, 8)))
-	must(t, h.write(l, true, Record{Kind: KindTruncate, Group: 1, Op: 1}, h.resetTo(p, 2, 9)))
-	floor := *h.find(1, 1)
-	must(t, l.write([]Record{{Kind: KindFloor, Group: 1, Header: &floor}, {Kind: KindForget, Group: 77}}, true))
-	must(t, l.Mark())
-	h.released[1] = 1
-	got := hex.Dump(d.Bytes(fileNamed(1)))
-	golden := filepath.Join("testdata", "sealed1.hex")
-	if *update {
-		must(t, os.WriteFile(golden, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	must(t, err)
-	if got != string(want) {
-		t.Fatalf("the format changed; if that is meant, give it a new version (-update writes %s)", golden)
-	}
-	if _, err := h.recoverAndCheck(d.Kill(), h.durable, nil); err != nil {
-		t.Fatal(err)
-	}
+	wantGolden(t, "sealed1.hex")
 }
 
 // secrets are records whose content can be told in any file.
