@@ -47,18 +47,14 @@ func (c *conn) stepDown(ctx context.Context, r *request) {
 }
 
 // answerBounded answers with a body that may be long: it takes its share of the byte
-// budget, and one that passes the largest frame is refused.
+// budget first.
 func (c *conn) answerBounded(ctx context.Context, r *request, body []byte) {
-	switch {
-	case wire.HeaderSize+len(body) > int(c.server.options.FrameMax):
-		c.deny(&r.RequestHeader, codeReplyTooLong)
-	case len(body) < longReply:
-		c.answer(r, body)
-	default:
-		charge, ok := c.acquire(ctx, int64(len(body)))
-		if !ok {
+	var charge int64
+	if n := min(len(body), int(c.server.options.FrameMax)); n >= longReply {
+		var ok bool
+		if charge, ok = c.acquire(ctx, int64(n)); !ok {
 			return
 		}
-		c.answerLong(r, nil, [][]byte{body}, func() { c.server.budget.Release(charge) })
 	}
+	c.answerCharged(r, body, charge)
 }

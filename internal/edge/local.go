@@ -114,15 +114,24 @@ func (c *conn) serveRead(ctx context.Context, r *request) {
 		return ok
 	}
 	code := read(&answer, r.body)
-	switch {
-	case code != galgo.CodeOK:
+	if code != galgo.CodeOK {
 		c.deny(&r.RequestHeader, code)
-	case wire.HeaderSize+len(answer.body) > int(c.server.options.FrameMax):
+		c.server.budget.Release(charge)
+		return
+	}
+	c.answerCharged(r, answer.body, charge)
+}
+
+// answerCharged answers with a body that may be long and holds this much of the byte
+// budget; one that passes the largest frame is refused.
+func (c *conn) answerCharged(r *request, body []byte, charge int64) {
+	switch {
+	case wire.HeaderSize+len(body) > int(c.server.options.FrameMax):
 		c.deny(&r.RequestHeader, codeReplyTooLong)
-	case len(answer.body) < longReply:
-		c.answer(r, answer.body)
+	case len(body) < longReply:
+		c.answer(r, body)
 	default:
-		c.answerLong(r, nil, [][]byte{answer.body}, func() { c.server.budget.Release(charge) })
+		c.answerLong(r, nil, [][]byte{body}, func() { c.server.budget.Release(charge) })
 		return
 	}
 	c.server.budget.Release(charge)

@@ -19,8 +19,8 @@ import (
 	"galgo/internal/wire"
 )
 
-// tick is the unit of time of the loops, about.
-const tick = 10 * time.Millisecond
+// Tick is the unit of time of the loops, about.
+const Tick = 10 * time.Millisecond
 
 // walSpares is how many files of the metadata log are kept to be written again.
 const walSpares = 2
@@ -147,7 +147,7 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 // absenceTicks is how long a node may not be heard of before it is taken for gone: as long as a
 // client may be silent, but no shorter than it takes to be sure.
 func absenceTicks(heartbeat time.Duration, t vsr.Timing) uint64 {
-	return uint64(max(int(edge.Silence(heartbeat)/tick), 2*t.Election()))
+	return uint64(max(int(edge.Silence(heartbeat)/Tick), 2*t.Election()))
 }
 
 func (e *Engine) openData(d disk.Disk, cluster [16]byte, i int, o Options) error {

@@ -118,7 +118,7 @@ func (c *cluster) home() metadata.Home {
 }
 
 func timing(t *config.ClusterTiming) vsr.Timing {
-	ticks := func(d time.Duration) int { return max(1, int(d/tickInterval)) }
+	ticks := func(d time.Duration) int { return max(1, int(d/engine.Tick)) }
 	return vsr.Timing{
 		HeartbeatTicks: ticks(t.CommitBroadcast), RetransmitTicks: ticks(t.PrepareRetransmit), ElectionTicks: ticks(t.HeartbeatTimeout),
 		ViewChangeTicks: ticks(t.ViewChangeStatus), RepeatTicks: ticks(t.ViewChangeRetransmit), ProbeTicks: ticks(t.Probe),

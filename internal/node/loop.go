@@ -8,9 +8,6 @@ import (
 	"galgo/internal/shard"
 )
 
-// tickInterval is the unit of time of the shards.
-const tickInterval = 10 * time.Millisecond
-
 // loop is the goroutine that owns a shard. Whoever wants something of the
 // driver posts a function; the loop runs what has come and then one Turn, so
 // that work is gathered in batches.
@@ -42,7 +39,7 @@ func (l *loop) Go(lane shard.Lane, job func() error, done func(error)) {
 // an idle node does not wake. Lanes are run by runLane, apart: they must outlive the
 // loop's last jobs only as long as those run.
 func (l *loop) run(ctx context.Context, d engine.Driver) error {
-	tick := time.NewTimer(tickInterval)
+	tick := time.NewTimer(engine.Tick)
 	defer tick.Stop()
 	armed := true
 	var spare []func()
@@ -64,7 +61,7 @@ func (l *loop) run(ctx context.Context, d engine.Driver) error {
 		clear(batch) // an idle loop keeps no request alive
 		spare = batch
 		if !armed && d.Ticking() {
-			tick.Reset(tickInterval)
+			tick.Reset(engine.Tick)
 			armed = true
 		}
 	}

@@ -171,7 +171,7 @@ func (n *Node) balance(work context.Context, give func(settled uint64, most int)
 	for {
 		select {
 		case <-ticker.C:
-			give(uint64(c.Settled/tickInterval), c.MovesPerMinute)
+			give(uint64(c.Settled/engine.Tick), c.MovesPerMinute)
 		case <-work.Done():
 			return
 		}
