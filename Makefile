@@ -2,6 +2,7 @@
 
 FUZZTIME ?= 10s
 CHAOSTIME ?= 5m
+CHAOSCLIENTS ?= 8
 GO ?= go
 
 # Packages with goroutines of their own, worth the race detector's price.
@@ -52,8 +53,8 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: chaos
-chaos: ## three real nodes for CHAOSTIME (5m), while much goes wrong; CHAOSSEED says what
-	GALGO_CHAOS_DURATION=$(CHAOSTIME) GALGO_CHAOS_SEED=$(CHAOSSEED) $(GO) test ./test -count 1 -run 'TestChaos$$' -v -timeout 2h
+chaos: ## three real nodes for CHAOSTIME (5m) and CHAOSCLIENTS (8) producers and consumers, while much goes wrong; CHAOSSEED says what
+	GALGO_CHAOS_DURATION=$(CHAOSTIME) GALGO_CHAOS_CLIENTS=$(CHAOSCLIENTS) GALGO_CHAOS_SEED=$(CHAOSSEED) $(GO) test ./test -count 1 -run 'TestChaos$$' -v -timeout 2h
 
 .PHONY: bench
 bench: ## all benchmarks of the packages

@@ -20,7 +20,7 @@ import (
 
 const (
 	// chaosPartitions have what numbered producers send; one more has what others do.
-	chaosPartitions = 3
+	chaosPartitions = 7
 	chaosRaw        = chaosPartitions
 )
 
@@ -38,8 +38,8 @@ type chaosLoad struct {
 	over    atomic.Bool // whatever still fails does so because the test ends
 
 	mu        sync.Mutex
-	acked     [3][chaosPartitions]int // numbered messages of each producer
-	raw       map[string]uint64       // payload to offset
+	acked     [][chaosPartitions]int // numbered messages of each producer
+	raw       map[string]uint64      // payload to offset
 	doubted   map[string]bool
 	seen      [chaosPartitions + 1]map[uint64]uint64 // offset to a sum of the payload, whoever has read it
 	delivered [chaosPartitions + 1]map[uint64]bool   // to the group
@@ -480,7 +480,7 @@ func (l *chaosLoad) shows(ctx context.Context, c *client.Client, at int, partiti
 func (l *chaosLoad) verifyNumbered(ctx context.Context, c *client.Client, at int) {
 	l.t.Helper()
 	for p := range uint32(chaosPartitions) {
-		var due [3]int
+		due := make([]int, len(l.acked))
 		readAll(ctx, l.t, c, chaosStream, chaosTopic, p, func(offset uint64, payload string) {
 			l.note(fmt.Sprint("node ", at), p, offset, []byte(payload))
 			var producer, partition, number int

@@ -21,14 +21,17 @@ import (
 	"galgo/internal/disk"
 )
 
-// The environment says what TestChaos draws from, how long faults last, and where the
-// data directories stay for whoever looks at them afterwards.
+// The environment says what TestChaos draws from, how long faults last, how many producers
+// and as many members of a consumer group there are, and where the data directories stay for
+// whoever looks at them afterwards.
 const (
 	chaosSeed     = "GALGO_CHAOS_SEED"
 	chaosDuration = "GALGO_CHAOS_DURATION"
+	chaosClients  = "GALGO_CHAOS_CLIENTS"
 	chaosKeep     = "GALGO_CHAOS_KEEP"
 
 	chaosDurationDefault = 10 * time.Second
+	chaosClientsDefault  = 3
 	// chaosMemoryMax is what a server may ever have in memory, in KiB: four times the
 	// budget for its requests, for all that is beside that.
 	chaosMemoryMax = 512 << 10
@@ -65,8 +68,8 @@ func TestChaos(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}
-	seed, duration := chaosInput(t)
-	t.Logf("%s=%d %s=%v go test ./test -run TestChaos", chaosSeed, seed, chaosDuration, duration)
+	seed, duration, clients := chaosInput(t)
+	t.Logf("%s=%d %s=%v %s=%d go test ./test -run TestChaos", chaosSeed, seed, chaosDuration, duration, chaosClients, clients)
 	c := newChaos(t, seed)
 	defer c.tell()
 	c.f.start()
@@ -74,7 +77,7 @@ func TestChaos(t *testing.T) {
 	l := newChaosLoad(t, seed)
 	defer l.leave()
 	l.prepare(admin)
-	c.load(l)
+	c.load(l, clients)
 	for loaded := time.Now(); time.Since(loaded) < duration && !t.Failed(); {
 		c.step()
 	}
@@ -82,9 +85,9 @@ func TestChaos(t *testing.T) {
 	c.end(l)
 }
 
-func chaosInput(t *testing.T) (seed uint64, duration time.Duration) {
+func chaosInput(t *testing.T) (seed uint64, duration time.Duration, clients int) {
 	t.Helper()
-	seed, duration = uint64(time.Now().UnixNano())%1_000_000, chaosDurationDefault
+	seed, duration, clients = uint64(time.Now().UnixNano())%1_000_000, chaosDurationDefault, chaosClientsDefault
 	var err error
 	if text := os.Getenv(chaosSeed); text != "" {
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
@@ -96,7 +99,12 @@ func chaosInput(t *testing.T) (seed uint64, duration time.Duration) {
 			t.Fatal(err)
 		}
 	}
-	return seed, duration
+	if text := os.Getenv(chaosClients); text != "" {
+		if clients, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return seed, duration, clients
 }
 
 func newChaos(t *testing.T, seed uint64) *chaos {
@@ -169,13 +177,17 @@ func (c *chaos) signIn(i int, opts ...client.Option) (k *client.Client) {
 
 // load begins what clients do. All of them connect before anything goes wrong: dialling
 // is tried once.
-func (c *chaos) load(l *chaosLoad) {
-	for i, s := range c.f {
-		producer, changer, member, watcher := c.dial(i), c.dial(i), c.dial(i), c.pinned(i)
+func (c *chaos) load(l *chaosLoad, clients int) {
+	l.acked = make([][chaosPartitions]int, clients)
+	for i := range clients {
+		producer, member := c.dial(c.rng.IntN(3)), c.dial(c.rng.IntN(3))
 		l.writers.Go(func() { l.produce(producer, i) })
+		l.readers.Go(func() { l.consume(member, i) })
+	}
+	for i, s := range c.f {
+		changer, watcher := c.dial(i), c.pinned(i)
 		l.writers.Go(func() { l.produceRaw(s, i) })
 		l.writers.Go(func() { l.change(changer, i) })
-		l.readers.Go(func() { l.consume(member, i) })
 		l.readers.Go(func() { l.watch(watcher, i) })
 	}
 	single := c.dial(c.rng.IntN(3))
@@ -509,6 +521,9 @@ func (c *chaos) end(l *chaosLoad) {
 		}
 	}
 	compareSegments(c.t, dirs)
+	if out, status := run(c.t, os.Environ(), append([]string{"verify"}, dirs...)...); status != 0 {
+		c.t.Errorf("galgo verify: status %d\n%s", status, out[max(0, len(out)-2000):])
+	}
 }
 
 // compareSegments fails unless all data directories have the same segments, byte by byte.

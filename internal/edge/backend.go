@@ -57,6 +57,10 @@ type Backend interface {
 	// StoreOffset and DeleteOffset write consumer offsets through the group's log.
 	StoreOffset(req OffsetRequest, done func(OffsetReply))
 	DeleteOffset(req OffsetRequest, done func(OffsetReply))
+	// Claim has the offsets of a consumer group that are written for req.Member, as of
+	// req.Tenure, count and no older ones any more: once done has run with CodeOK, reads of
+	// this node have all that were. CodeResourceNotFound: another member has the partition.
+	Claim(req OffsetRequest, done func(OffsetReply))
 	// Poll resolves a poll against committed data into req.Plan, which the caller
 	// reads, off the node's loops (partition.Plan.Read), and may use again.
 	//
@@ -159,6 +163,7 @@ type OffsetRequest struct {
 	NoAck    bool           // answer when applied on the primary (wire.md §4.7)
 	Monotone bool           // auto-commit: never moves back
 	Member   galgo.ClientID // of a consumer group: who has the partition
+	Tenure   uint64         // and since when, see metadata.ConsumerGroup.Tenure
 	Client   galgo.ClientID
 	Request  uint64
 	User     uint32
@@ -181,6 +186,7 @@ type PollRequest struct {
 	Kind     galgo.ConsumerKind
 	Key      uint32
 	Member   galgo.ClientID // of a consumer group
+	Tenure   uint64         // since when it has the partition
 	Strategy galgo.PollingStrategy
 	Count    uint32
 	Bytes    int             // of batch records, at most; 0: what a frame holds

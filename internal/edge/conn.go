@@ -48,6 +48,8 @@ type binding struct {
 	client galgo.ClientID
 	epoch  uint64 // the session on the wire
 	actor  metadata.Actor
+	// tenures are for the reader of the connection alone.
+	tenures Tenures
 }
 
 // request is a frame in the hands of the reader.

@@ -34,6 +34,7 @@ type fakeNode struct {
 	onMetadata func(MetadataRequest, func(MetadataReply)) bool
 	onSend     func(SendRequest, func(SendReply)) bool
 	onStore    func(OffsetRequest, func(OffsetReply)) bool
+	onClaim    func(OffsetRequest, func(OffsetReply)) bool
 	onPoll     func(PollRequest, func(PollReply)) bool
 	onOffset   func(func(OffsetReply)) bool
 	onStats    func(group uint64) (f partition.Figures, ok, taken bool)
@@ -307,7 +308,7 @@ func (n *fakeNode) StoreOffset(req OffsetRequest, done func(OffsetReply)) {
 			if code := p.CheckStore(req.Kind, req.Key, req.Offset); code != galgo.CodeOK {
 				return code
 			}
-			body := partition.StoreOffset{Kind: req.Kind, Monotone: req.Monotone, Key: req.Key, Offset: req.Offset}.Append(nil)
+			body := partition.StoreOffset{Kind: req.Kind, Monotone: req.Monotone, Key: req.Key, Offset: req.Offset, Tenure: req.Tenure}.Append(nil)
 			return p.apply(n, partition.Entry{Operation: partition.OpStoreOffset, Body: body}).Code
 		}))
 	})
@@ -319,8 +320,19 @@ func (n *fakeNode) DeleteOffset(req OffsetRequest, done func(OffsetReply)) {
 			if code := p.CheckDelete(req.Kind, req.Key); code != galgo.CodeOK {
 				return code
 			}
-			body := partition.DeleteOffset{Kind: req.Kind, Key: req.Key}.Append(nil)
+			body := partition.DeleteOffset{Kind: req.Kind, Key: req.Key, Tenure: req.Tenure}.Append(nil)
 			return p.apply(n, partition.Entry{Operation: partition.OpDeleteOffset, Body: body}).Code
+		}))
+	})
+}
+
+func (n *fakeNode) Claim(req OffsetRequest, done func(OffsetReply)) {
+	n.post(func() {
+		if n.onClaim != nil && n.onClaim(req, done) {
+			return
+		}
+		done(n.offsets(req, func(p *fakePartition) galgo.Code {
+			return p.apply(n, partition.Entry{Operation: partition.OpClaim, Body: partition.Claim{Key: req.Key, Tenure: req.Tenure}.Append(nil)}).Code
 		}))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"galgo"
+	"galgo/internal/metadata"
 	"galgo/internal/wire"
 )
 
@@ -298,6 +299,104 @@ func TestMembershipEndsWithTheConnection(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member claims a partition before it is given anything of it, once for as long as it has
+// it, and what it stores goes by that.
+func TestMembersClaimWhatTheyPoll(t *testing.T) {
+	r := newRig(t)
+	a, b := r.signedIn(), r.signedIn()
+	a.makeGroup(1)
+	a.sendTo(0, "x", "y", "z")
+	var claims []OffsetRequest
+	refusal := galgo.CodeOK
+	r.node.onClaim = func(req OffsetRequest, done func(OffsetReply)) bool {
+		claims = append(claims, req)
+		if refusal != galgo.CodeOK {
+			done(OffsetReply{Code: refusal})
+		}
+		return refusal != galgo.CodeOK
+	}
+	wantClaims := func(n int) {
+		t.Helper()
+		if len(claims) != n {
+			t.Fatalf("%d claims, want %d: %+v", len(claims), n, claims)
+		}
+	}
+	a.join()
+	a.poll(groupPoll(0, false))
+	a.poll(groupPoll(0, true))
+	wantClaims(1)
+	a.must(wire.OperationLeaveConsumerGroup, groupBody())
+	b.join()
+	for code, want := range map[galgo.Code]galgo.Code{
+		galgo.CodeTransientNotAccepted: galgo.CodeTransientNotAccepted, galgo.CodeTransientNotCommitted: galgo.CodeTransientNotAccepted,
+		galgo.CodeUnauthorized: galgo.CodeUnauthorized,
+	} {
+		refusal = code
+		b.wantStatus(b.ask(b.commandHeader(wire.CommandPollMessages), groupPoll(0, false)), want)
+	}
+	refusal = galgo.CodeResourceNotFound
+	if got := b.poll(groupPoll(0, false)); got.PartitionID != wire.PollPartitionResync {
+		t.Errorf("claimed by another meanwhile, and polled %+v", got)
+	}
+	refusal = galgo.CodeOK
+	if got := payloads(b.poll(groupPoll(0, false))); len(got) != 0 {
+		t.Errorf("polled %v behind what is committed", got)
+	}
+	wantClaims(6)
+	b.must(wire.OperationLeaveConsumerGroup, groupBody())
+	a.join()
+	_, store, remove := offsetBodies(groupG, s0, t0, wire.Partition(0), 1)
+	a.must(wire.OperationStoreConsumerOffset, store) // it joined anew: what it had before is forgotten
+	a.must(wire.OperationDeleteConsumerOffset, remove)
+	for i, c := range claims[1:] {
+		if c.Tenure <= claims[0].Tenure || c.Member == claims[0].Member {
+			t.Errorf("claim %d is %+v, the one of the member before %+v", i+1, c, claims[0])
+		}
+	}
+}
+
+// handOver completes what is on its way to other members of g.
+func (r *edgeRig) handOver() {
+	r.t.Helper()
+	g, _ := r.node.View().ConsumerGroupAt(0, 0, 0)
+	var c metadata.Completion
+	for _, m := range g.Members {
+		for _, v := range m.Revoked {
+			c.HandOvers = append(c.HandOvers, metadata.HandOver{Client: m.Client, Partition: v.Partition, Since: v.Since})
+		}
+	}
+	if len(c.HandOvers) == 0 {
+		r.t.Fatalf("nothing of %+v is on its way", g)
+	}
+	r.node.apply(metadata.Input{Operation: wire.OperationCompleteGroupRevocation, Body: c.Encode()})
+}
+
+// A member that has lost a partition and has it again, without having noticed, does not
+// take back what another has committed meanwhile.
+func TestMemberThatMissedItsLoss(t *testing.T) {
+	r := newRig(t)
+	a, b := r.signedIn(), r.signedIn()
+	a.makeGroup(2)
+	a.sendTo(1, "x", "y", "z")
+	a.join()
+	a.poll(groupPoll(1, false))
+	b.join()
+	r.handOver()
+	b.poll(groupPoll(1, true))
+	b.must(wire.OperationLeaveConsumerGroup, groupBody())
+	get, store, remove := offsetBodies(groupG, s0, t0, wire.Partition(1), 0)
+	for op, body := range map[wire.Operation][]byte{wire.OperationStoreConsumerOffset: store, wire.OperationDeleteConsumerOffset: remove} {
+		if _, code := a.do(op, body); code != galgo.CodeResourceNotFound {
+			t.Errorf("%v of a member that had the partition before another: %v", op, code)
+		}
+	}
+	if o, err := wire.DecodeConsumerOffset(a.mustRead(wire.CommandGetConsumerOffset, get)); err != nil || o.StoredOffset != 2 {
+		t.Errorf("stored %+v, %v", o, err)
+	}
+	a.poll(groupPoll(1, false))
+	a.must(wire.OperationStoreConsumerOffset, store) // now it knows what it does
 }
 
 // Messages whose offset could not be stored, because the partition or the client is

@@ -158,7 +158,7 @@ func (c *conn) openSession(ctx context.Context, r *request, who *identity, versi
 	case !ok:
 		c.reject(r, galgo.CodeTransientNotCommitted)
 	case reply.Outcome == OutcomeReply:
-		c.bindSession(r, &binding{r.Client, reply.Op, who.actor}, reply.Born, version)
+		c.bindSession(r, &binding{client: r.Client, epoch: reply.Op, actor: who.actor}, reply.Born, version)
 	case reply.Outcome == OutcomeResult || reply.Outcome == OutcomeStatus:
 		c.reject(r, reply.Code)
 	case reply.Outcome == OutcomeEvict:
@@ -170,7 +170,7 @@ func (c *conn) openSession(ctx context.Context, r *request, who *identity, versi
 // the outcome is open, or has gone.
 func (c *conn) abandonSession(request *MetadataRequest, late *MetadataReply) {
 	if late.Outcome == OutcomeReply {
-		c.detacher.detach(&binding{request.Client, late.Op, metadata.Actor{User: request.User}})
+		c.detacher.detach(&binding{client: request.Client, epoch: late.Op, actor: metadata.Actor{User: request.User}})
 	}
 }
 

@@ -209,6 +209,7 @@ func (c *conn) autoCommit(ctx context.Context, r *request, poll *PollRequest, la
 		Offset:   last,
 		Monotone: true,
 		Member:   poll.Member,
+		Tenure:   poll.Tenure,
 		Client:   r.session.client,
 		Request:  r.Request,
 		User:     r.session.actor.User,

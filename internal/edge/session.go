@@ -19,7 +19,7 @@ func (c *conn) serve(ctx context.Context, r *request) error {
 	r.deadline = time.Now().Add(c.server.options.ReplyTimeout)
 	c.life.serving.Store(true)
 	c.dispatch(ctx, r)
-	c.life.serving.Store(false)
+	c.life.served()
 	if r.charge > 0 {
 		c.server.budget.Release(r.charge)
 		r.charge = 0
@@ -126,6 +126,7 @@ func (c *conn) serveMetadata(ctx context.Context, r *request) {
 	}
 	switch reply.Outcome {
 	case OutcomeReply:
+		c.leftGroup(r)
 		reply.Body = unseal(&reply, token)
 		c.answerCommitted(r, &reply)
 	case OutcomeStatus:

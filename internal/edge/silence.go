@@ -25,6 +25,13 @@ type life struct {
 
 func (l *life) sign() { l.last.Store(int64(time.Since(l.began))) }
 
+// served ends the serving of a request: until now its peer has waited for this node. In this
+// order, or whoever looks in between finds that it has been silent all the while.
+func (l *life) served() {
+	l.sign()
+	l.serving.Store(false)
+}
+
 // silent is for how long there was no sign.
 func (l *life) silent() time.Duration { return time.Since(l.began) - time.Duration(l.last.Load()) }
 

@@ -159,6 +159,7 @@ func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic g
 	}
 	request := OffsetRequest{
 		Group:   partition.Group,
+		Tenure:  tenureOf(r.session, view, partition, consumer.Kind, key),
 		Kind:    consumer.Kind,
 		Key:     key,
 		Member:  r.session.client,
@@ -168,6 +169,18 @@ func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic g
 		Born:    r.session.actor.Born,
 	}
 	return placement{t.Stream, t.ID, partition.ID}, request, galgo.CodeOK
+}
+
+// tenureOf is what a write of a consumer's offset goes by.
+func tenureOf(b *binding, view *metadata.View, p *metadata.Partition, kind galgo.ConsumerKind, key uint32) uint64 {
+	if kind != galgo.ConsumerGroup {
+		return 0
+	}
+	g, ok := view.ConsumerGroupAt(p.Stream, p.Topic, key)
+	if !ok {
+		return 0
+	}
+	return b.tenures.Since(g, b.client, p)
 }
 
 // offsetKey is the number under which a consumer's offsets are kept; false for

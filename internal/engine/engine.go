@@ -55,6 +55,7 @@ type Engine struct {
 	handOversFrom groupKey // where the next look for what may be handed over begins; of the metadata loop
 
 	replica uint8
+	home    metadata.Home
 	durable bool          // partition.durability: what a topic gets that does not say
 	leader  atomic.Int32  // of the metadata; -1 while none is known
 	current atomic.Bool   // the metadata is not of the past
@@ -262,11 +263,24 @@ func (e *Engine) Send(req edge.SendRequest, done func(edge.SendReply)) {
 // StoreOffset implements edge.Backend.
 func (e *Engine) StoreOffset(req edge.OffsetRequest, done func(edge.OffsetReply)) {
 	e.writeOffset(req, (*shard.Data).StoreOffset, func(r edge.OffsetReply) {
-		if r.Code == galgo.CodeOK && req.Kind == galgo.ConsumerGroup {
-			e.deliveries.commit(deliveryKey{req.Group, req.Key}, req.Offset)
+		if r.Code == galgo.CodeOK {
+			e.Stored(req)
 		}
 		done(r)
 	})
+}
+
+// Stored takes note of an offset that was stored, here or at the node that decides for the
+// partition: a member whose connection is here may be done with what it was given.
+func (e *Engine) Stored(req edge.OffsetRequest) {
+	if req.Kind == galgo.ConsumerGroup {
+		e.deliveries.commit(deliveryKey{req.Group, req.Key}, req.Offset)
+	}
+}
+
+// Claim implements edge.Backend.
+func (e *Engine) Claim(req edge.OffsetRequest, done func(edge.OffsetReply)) {
+	e.writeOffset(req, (*shard.Data).Claim, done)
 }
 
 // DeleteOffset implements edge.Backend.
@@ -279,7 +293,7 @@ type offsetWrite func(*shard.Data, shard.OffsetRequest, func(galgo.Code, vsr.Op)
 func (e *Engine) writeOffset(req edge.OffsetRequest, write offsetWrite, done func(edge.OffsetReply)) {
 	r := shard.OffsetRequest{
 		Group: vsr.GroupID(req.Group), Kind: req.Kind, Key: req.Key, Offset: req.Offset,
-		Monotone: req.Monotone, Client: req.Client, Request: req.Request, User: req.User, Allowed: e.allowed(&req), Gate: req.Gate,
+		Monotone: req.Monotone, Tenure: req.Tenure, Client: req.Client, Request: req.Request, User: req.User, Allowed: e.allowed(&req), Gate: req.Gate,
 	}
 	e.onData(req.Group, func(d *shard.Data) {
 		write(d, r, func(code galgo.Code, op vsr.Op) {

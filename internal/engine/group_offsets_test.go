@@ -87,11 +87,36 @@ func TestOffsetOfADeletedGroupIsSwept(t *testing.T) {
 	if _, ok := g.offsetOf(group, galgo.ConsumerGroup, 0); ok {
 		t.Error("the offset of a deleted group is still there")
 	}
+	for key, want := range []uint64{2, 1} { // the claim, and of the deleted group its removal
+		before := g.committed(group)
+		g.run(func(done func()) {
+			g.loops[1].Post(func() {
+				g.engine.data[0].Claim(shard.OffsetRequest{Group: vsr.GroupID(group), Kind: galgo.ConsumerGroup, Key: uint32(key), Tenure: 3}, func(galgo.Code, vsr.Op) { done() })
+			})
+		})
+		g.settle()
+		if got := g.committed(group) - before; got != want {
+			t.Errorf("a claim of consumer group %d is %d operations, want %d", key, got, want)
+		}
+	}
 	g.unfenced(group, 7, 1) // of a group that this node has not heard of yet
 	g.settle()
 	if _, ok := g.offsetOf(group, galgo.ConsumerGroup, 7); !ok {
 		t.Error("the offset of a group that is to come is gone")
 	}
+}
+
+// committed is the last op of a group that is.
+func (g *grouped) committed(group uint64) (op uint64) {
+	g.engine.Groups(func(n wire.NodeGroups) {
+		for _, s := range n.Groups {
+			if s.Group == group {
+				op = s.CommitMin
+			}
+		}
+	})
+	g.settle()
+	return op
 }
 
 // unfenced stores an offset of a consumer group without asking whose the partition is.

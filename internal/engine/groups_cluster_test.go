@@ -144,3 +144,71 @@ func TestSegmentsGoOnEveryNode(t *testing.T) {
 		return read
 	})
 }
+
+// signInAt signs a client in over a node.
+func (c *cluster) signInAt(client byte, node int) *session {
+	c.t.Helper()
+	by := metadata.Credential{Kind: metadata.CredentialPassword, Op: 1, Home: c.nodes[node].engine.home}
+	id := galgo.ClientID{client}
+	return &session{id: id, epoch: c.metadata(edge.MetadataRequest{Operation: wire.OperationRegister, Client: id, Body: by.Append(nil)}).Op}
+}
+
+// What a member at another node than the primary was given stays its own until that node
+// says that it has committed it: the primary cannot know.
+func TestHandOversBetweenNodes(t *testing.T) {
+	c := newCluster(t, 3, worldConfig())
+	for i, w := range c.nodes {
+		w.engine.home = metadata.Home{Replica: uint8(i), Life: c.lives[i]}
+	}
+	admin, group := c.begin()
+	c.call(admin, wire.OperationCreateTopic, wire.CreateTopicRequest{Stream: galgo.NamedID("s"), Name: "t", Partitions: 2}.Append(nil))
+	g := group("t", 1)
+	c.call(admin, wire.OperationCreateConsumerGroup, wire.CreateGroupRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Name: "g"}.Append(nil))
+	leader := c.leader(0)
+	away := (leader + 1) % 3
+	first, second := c.signInAt(20, away), c.signInAt(21, leader)
+	has := func(s *session, want ...uint32) {
+		t.Helper()
+		for i, w := range c.nodes {
+			c.until(fmt.Sprintf("at node %d client %v may poll %v", i, s.id, want), func() bool {
+				cg, _ := w.engine.View().ConsumerGroupAt(0, 0, 0)
+				m, ok := cg.Member(s.id)
+				return ok && slices.Equal(cg.Assignment(m).Partitions, want)
+			})
+		}
+	}
+	c.send(g, "x")
+	c.call(first, wire.OperationJoinConsumerGroup, namedGroup())
+	has(first, 0, 1)
+	var plan partition.Plan
+	req := edge.PollRequest{Group: g, Kind: galgo.ConsumerGroup, Member: first.id, Strategy: galgo.FromNext(), Count: 9, Plan: &plan}
+	c.until("the message can be polled", func() (polled bool) {
+		c.nodes[away].engine.Poll(req, func(r edge.PollReply) {
+			req.Ticket, polled = r.Ticket, r.Code == galgo.CodeOK
+		})
+		c.round()
+		return polled && c.nodes[away].engine.Polled(req, 0, true)
+	})
+	c.call(second, wire.OperationJoinConsumerGroup, namedGroup())
+	has(first, 0)
+	has(second)
+	done := make([]*Done, len(c.nodes))
+	for i, w := range c.nodes {
+		done[i] = w.engine.Done()
+		if list := done[i].Next(); len(list) != 0 {
+			t.Errorf("node %d finds the owner done: %+v", i, list)
+		}
+	}
+	for range 20 {
+		c.round()
+	}
+	has(second)
+	c.nodes[away].engine.Stored(edge.OffsetRequest{Group: g, Kind: galgo.ConsumerGroup, Offset: 0}) // as the router does
+	for i := range c.nodes {
+		if list := done[i].Next(); (len(list) == 1) != (i == away) {
+			t.Fatalf("node %d finds done: %+v", i, list)
+		}
+	}
+	c.metadata(edge.MetadataRequest{Operation: wire.OperationCompleteGroupRevocation, Body: done[away].Next()[0].Encode()})
+	has(second, 1)
+}

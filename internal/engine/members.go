@@ -14,8 +14,8 @@ import (
 // deliveries knows which partitions of consumer groups are busy: their owner was given
 // messages at this node that it has not committed, or is being given some. Such a
 // partition is not taken from it at once when another member joins. All of it is a
-// memory of this process: what it forgets, or what was given out at another node, may be
-// given out again, which consumers have to expect at any time.
+// memory of this process, for the members whose connections are here: what it forgets may
+// be given out again, which consumers have to expect at any time.
 type deliveries struct {
 	mu   sync.Mutex
 	open map[uint64]map[uint32]*delivery // by partition, then group; see deliveryKey
@@ -201,14 +201,19 @@ func (e *Engine) holdFor(req *edge.MetadataRequest, again func()) (release func(
 	return e.deliveries.hold(keyOf(g), again)
 }
 
+// isHere reports whether what a client was given was given by this node.
+func (e *Engine) isHere(view *metadata.View, id galgo.ClientID) bool { return view.IsAt(id, e.home) }
+
 // busy lists the partitions of a group that their owners may have uncommitted messages
-// of.
+// of. What members elsewhere were given is for their nodes to know, who say when they are
+// done.
 func (e *Engine) busy(g *metadata.ConsumerGroup) (busy []uint32) {
 	view := e.meta.View()
 	for i := range g.Members {
 		m := &g.Members[i]
+		here := e.isHere(view, m.Client)
 		for _, id := range m.Partitions {
-			if p, ok := view.PartitionAt(g.Stream, g.Topic, id); ok && e.deliveries.busy(deliveryKey{p.Group, g.ID}, m.Client) {
+			if p, ok := view.PartitionAt(g.Stream, g.Topic, id); ok && (!here || e.deliveries.busy(deliveryKey{p.Group, g.ID}, m.Client)) {
 				busy = append(busy, id)
 			}
 		}
@@ -220,20 +225,41 @@ func (e *Engine) busy(g *metadata.ConsumerGroup) (busy []uint32) {
 // those of one group. The rest has its turn with the ticks that follow.
 const handOversLookedAt = 4096
 
-// handOvers lists what may be handed over: what its owner is done with, and what it was
-// given time enough for.
-func (e *Engine) handOvers(view *metadata.View, now uint64) (list []metadata.Completion) {
-	from, left := e.handOversFrom, handOversLookedAt
-	e.handOversFrom = groupKey{}
+// mayHandOver lists, for the primary of the metadata, what may be handed over: what owners
+// that are here are done with, and what anybody was given time enough for.
+func (e *Engine) mayHandOver(view *metadata.View, now uint64) []metadata.Completion {
+	return e.handOvers(view, &e.handOversFrom, func(r *metadata.Revocation) bool { return now >= r.Since+e.patience })
+}
+
+// Done is a look, on a node that does not lead the metadata, for what the members whose
+// connections are here are done with, and others are to have: the primary cannot know it.
+type Done struct {
+	engine *Engine
+	from   groupKey
+}
+
+// Done begins to look. It is for one goroutine.
+func (e *Engine) Done() *Done { return &Done{engine: e} }
+
+// Next lists what may be handed over, as the primary is to be told.
+func (d *Done) Next() []metadata.Completion {
+	return d.engine.handOvers(d.engine.View(), &d.from, func(*metadata.Revocation) bool { return false })
+}
+
+// handOvers lists what owners that are here are done with, and what is late. A look goes on
+// where the one before has ended.
+func (e *Engine) handOvers(view *metadata.View, next *groupKey, late func(*metadata.Revocation) bool) (list []metadata.Completion) {
+	from, left := *next, handOversLookedAt
+	*next = groupKey{}
 	for g := range view.Revoking(from.stream, from.topic, from.group) {
 		if left <= 0 {
-			e.handOversFrom = keyOf(g)
+			*next = keyOf(g)
 			break
 		}
 		c := metadata.Completion{Stream: g.Stream, Topic: g.Topic, Group: g.ID}
 		for i := range g.Members {
 			left -= len(g.Members[i].Revoked)
-			e.handOversOf(view, g, &g.Members[i], now, &c)
+			e.handOversOf(view, g, &g.Members[i], late, &c)
 		}
 		if len(c.HandOvers) > 0 {
 			list = append(list, c)
@@ -243,14 +269,15 @@ func (e *Engine) handOvers(view *metadata.View, now uint64) (list []metadata.Com
 }
 
 // handOversOf adds those of one member. What there is no room for comes later.
-func (e *Engine) handOversOf(view *metadata.View, g *metadata.ConsumerGroup, m *metadata.Member, now uint64, c *metadata.Completion) {
-	for _, r := range m.Revoked {
+func (e *Engine) handOversOf(view *metadata.View, g *metadata.ConsumerGroup, m *metadata.Member, late func(*metadata.Revocation) bool, c *metadata.Completion) {
+	here := e.isHere(view, m.Client)
+	for i := range m.Revoked {
 		if len(c.HandOvers) == metadata.HandOversMax {
 			return
 		}
+		r := &m.Revoked[i]
 		p, ok := view.PartitionAt(g.Stream, g.Topic, r.Partition)
-		late := now >= r.Since+e.patience
-		if late || ok && !e.deliveries.busy(deliveryKey{p.Group, g.ID}, m.Client) {
+		if late(r) || here && ok && !e.deliveries.busy(deliveryKey{p.Group, g.ID}, m.Client) {
 			c.HandOvers = append(c.HandOvers, metadata.HandOver{Client: m.Client, Partition: r.Partition, Since: r.Since})
 		}
 	}

@@ -44,6 +44,8 @@ type Options struct {
 
 	Replica  uint8
 	Replicas int // 0: one
+	// Home is where the log knows those sessions to be whose connections are here.
+	Home metadata.Home
 	// Boot numbers the lives of this replica: see vsr.Config. Not 0 among replicas.
 	Boot uint64
 	// Replace makes an empty disk that of a replica whose disk is lost: it may not
@@ -85,7 +87,7 @@ func Open(d disk.Disk, o Options) (*Engine, error) {
 	if err := Format(d, o); err != nil {
 		return nil, err
 	}
-	e := &Engine{replica: o.Replica, durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles),
+	e := &Engine{replica: o.Replica, home: o.Home, durable: c.Partition.Durability != config.DurabilityMemory, files: partition.NewFiles(d, o.SegmentFiles),
 		deliveries: newDeliveries(), retention: retention{hold: c.DataMaintenance.Messages.Hold, batch: uint64(c.MessageBus.MaxMessageSize)}, patience: uint64(c.ConsumerGroup.RebalancingTimeout.Microseconds())}
 	vault, err := shard.VaultOf(d, o.Keys)
 	if err != nil {
@@ -134,7 +136,7 @@ func (e *Engine) openMetadata(d disk.Disk, cluster [16]byte, o Options) (err err
 		WALFileSize: int64(c.WAL.FileSize), WALSpare: walSpares, Salt: o.Random(), SyncApart: o.SyncApart, Vault: o.vault,
 		CheckpointSlots: uint64(c.Metadata.JournalSlots), CheckpointMargin: uint64(c.Metadata.CheckpointMargin),
 		CheckpointBytes: int64(c.Metadata.CheckpointBytes),
-		Publish:         e.publish, Changed: e.changed, Busy: e.busy, HandOvers: e.handOvers, AbsenceTicks: absenceTicks(c.Heartbeat.Interval, o.Timing), Installed: e.installed, Leads: e.leads, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
+		Publish:         e.publish, Changed: e.changed, Busy: e.busy, HandOvers: e.mayHandOver, AbsenceTicks: absenceTicks(c.Heartbeat.Interval, o.Timing), Installed: e.installed, Leads: e.leads, Observe: o.Observe, Fail: o.Fail, Note: o.Note,
 	})
 	if err == nil {
 		e.publish(e.meta.View(), e.meta.CommitMin())

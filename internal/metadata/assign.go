@@ -13,7 +13,7 @@ import (
 // copied is a group that may be changed.
 func (g *ConsumerGroup) copied() *ConsumerGroup {
 	c := *g
-	c.owners = nil
+	c.owners, c.tenures = nil, nil
 	c.Members = slices.Clone(g.Members)
 	for i := range c.Members {
 		m := &c.Members[i]

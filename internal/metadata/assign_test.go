@@ -179,6 +179,58 @@ func TestAssignmentsAreNamedByTheirGeneration(t *testing.T) {
 	})
 }
 
+// Whoever has a partition after another member has it since a later generation, also in the
+// eyes of who was not there from the beginning; and who keeps it has it since the same one.
+func TestTenuresGrowWithOwners(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type holding struct {
+			client galgo.ClientID
+			since  uint64 // the latest that anybody knows
+		}
+		r := &groupRun{partitions: 7, g: &ConsumerGroup{}}
+		witnesses := make([]*ConsumerGroup, 2)
+		holders := map[uint32]holding{}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) {
+				for at, before := range witnesses {
+					if at == 1 && rapid.IntRange(0, 4).Draw(t, "a snapshot is taken over") == 0 {
+						before = nil
+					}
+					g := r.g.copied()
+					g.index(before)
+					witnesses[at] = g
+				}
+				for p := range r.partitions {
+					now := holding{}
+					was := holders[p]
+					for at, g := range witnesses {
+						for i := range g.Members {
+							client := g.Members[i].Client
+							since, owns := g.Tenure(client, p)
+							if !owns {
+								continue
+							}
+							if client != was.client && since <= was.since {
+								t.Fatalf("witness %d: %v has partition %d since %d, %v had it since %d", at, client, p, since, was.client, was.since)
+							}
+							if since > g.Generation || at == 0 && client == was.client && since > was.since {
+								t.Fatalf("witness %d: %v keeps partition %d, since %d and now since %d of %d", at, client, p, was.since, since, g.Generation)
+							}
+							now = holding{client, max(now.since, since)}
+						}
+					}
+					if now.client == was.client {
+						now.since = max(now.since, was.since)
+					}
+					holders[p] = now
+				}
+			},
+			"join": r.join, "leave": r.leave,
+			"arrive": func(t *rapid.T) { r.complete(func() bool { return rapid.Bool().Draw(t, "arrives") }) },
+		})
+	})
+}
+
 func groupBody(group uint32) []byte {
 	return wire.GroupRequest{Stream: id(0), Topic: id(0), Group: id(group)}.Append(nil)
 }

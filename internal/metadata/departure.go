@@ -106,6 +106,12 @@ func (v *View) DepartureOfAll(replica uint8) (Departure, bool) {
 	return v.DepartureOf(replica, math.MaxUint64)
 }
 
+// IsAt reports whether the connection of a client's session is at a life of a node.
+func (v *View) IsAt(id galgo.ClientID, home Home) bool {
+	c, ok := v.s.client(id)
+	return ok && !c.Detached && c.Home == home
+}
+
 // IsDetached reports whether a session is the client's, and is counted as one that has lost
 // its connection.
 func (v *View) IsDetached(id galgo.ClientID, session uint64) bool {

@@ -62,7 +62,8 @@ type ConsumerGroup struct {
 	// Members are in the order of their ids.
 	Members []Member
 
-	owners []owner // by partition; of a group in the state, for as long as it has members
+	owners  []owner  // by partition; of a group in the state, for as long as it has members
+	tenures []uint64 // of the owners
 }
 
 func (g *ConsumerGroup) key() groupKey { return keyOfTopic(g.Stream, g.Topic).group(g.ID) }

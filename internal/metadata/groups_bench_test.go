@@ -50,7 +50,7 @@ func BenchmarkGroupHandOver(b *testing.B) {
 			list = append(list, HandOver{m.Client, r.Partition, r.Since})
 		}
 		next.handOver(list)
-		next.index()
+		next.index(nil)
 	}
 }
 
@@ -58,7 +58,7 @@ func BenchmarkGroupPoll(b *testing.B) {
 	for name, members := range map[string]uint64{"members=2": 2, "members=100": benchMembers} {
 		b.Run(name, func(b *testing.B) {
 			g := benchGroup(members, true)
-			g.index()
+			g.index(nil)
 			m, _ := g.Member(clientID(1))
 			last := m.Partitions[len(m.Partitions)-1]
 			for b.Loop() {

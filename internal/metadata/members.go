@@ -33,8 +33,9 @@ type Revocation struct {
 // on its way to another.
 type owner uint32
 
-// index works out the owners, so that a poll looks at one number however large its group.
-func (g *ConsumerGroup) index() {
+// index works out the owners, so that a poll looks at one number however large its group,
+// and since when they are: for who was one before, as old knows, it was no later.
+func (g *ConsumerGroup) index(old *ConsumerGroup) {
 	partitions := 0
 	for i := range g.Members {
 		partitions += len(g.Members[i].Partitions)
@@ -49,6 +50,25 @@ func (g *ConsumerGroup) index() {
 			g.owners[r.Partition] |= 1
 		}
 	}
+	g.tenures = make([]uint64, partitions)
+	for p := range g.tenures {
+		client := g.Members[g.owners[p]>>1].Client
+		if g.tenures[p] = g.Generation; old != nil {
+			if since, owned := old.Tenure(client, uint32(p)); owned {
+				g.tenures[p] = since
+			}
+		}
+	}
+}
+
+// Tenure is a generation since which the client has a partition, without a break; false if
+// it does not have it. Whoever has the partition later has it since a later one. It need
+// not be the first such generation, nor the same on all replicas: a snapshot does not tell.
+func (g *ConsumerGroup) Tenure(id galgo.ClientID, partition uint32) (since uint64, owns bool) {
+	if !g.Owns(id, partition) {
+		return 0, false
+	}
+	return g.tenures[partition], true
 }
 
 // Owns reports whether a partition is that of the client: it may store offsets for it.
@@ -212,7 +232,8 @@ func (m *Machine) onCompleteRevocations(in *Input) Output {
 // putConsumerGroup stores a group and what the indexes know of its members, but for
 // those that left.
 func (s *state) putConsumerGroup(g *ConsumerGroup) {
-	g.index()
+	old, _ := s.groups.get(g.key())
+	g.index(old)
 	s.groups.set(g.key(), g)
 	if g.revoking() {
 		s.revoking.set(g.key(), struct{}{})

@@ -106,6 +106,7 @@ func (c *cluster) options(o *engine.Options) {
 	if c == nil {
 		return
 	}
+	o.Home = c.home()
 	o.Replica, o.Replicas, o.Boot, o.Network, o.Timing = c.self, c.replicas, c.life, c.links, timing(&c.node.cfg.Cluster.Timing)
 }
 

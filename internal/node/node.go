@@ -139,6 +139,7 @@ func (n *Node) start(work context.Context) (lanes, loops *errgroup.Group) {
 	n.health.running.Store(&turning{n.engine, n.loops})
 	loops.Go(func() error { n.clean(work, n.engine.Retain); return nil })
 	loops.Go(func() error { n.balance(work, n.engine.Balance); return nil })
+	loops.Go(func() error { n.handOver(work); return nil })
 	return lanes, loops
 }
 

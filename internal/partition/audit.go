@@ -31,6 +31,8 @@ func (c *Checkpoint) Difference(o *Checkpoint) string {
 		return "the bounds of segments"
 	case !slices.Equal(c.consumers, o.consumers):
 		return "stored offsets"
+	case !slices.Equal(c.tenures, o.tenures):
+		return "claims of consumer groups' members"
 	case string(c.Append(nil)) != string(o.Append(nil)):
 		return "producers"
 	}

@@ -25,6 +25,7 @@ type Checkpoint struct {
 	segments  []segmentState
 	consumers []storedOffset
 	producers []producerState
+	tenures   []tenure
 }
 
 // segmentState is a segment in a checkpoint.
@@ -52,7 +53,7 @@ type segmentState struct {
 //	 72     4  segments     count
 //	 76     4  consumers    count
 //	 80     4  producers    count
-//	 84     4  reserved     zero
+//	 84     4  tenures      count
 //	 88        segments, oldest first, 48 bytes each:
 //	             base u64, size u64, last offset u64, time of last batch u64,
 //	             indexed position u64, index entries u32, sealed u8, zero 3 bytes
@@ -62,6 +63,9 @@ type segmentState struct {
 //	             client 16 bytes, last op u64, floor u64, numbers u32,
 //	             floor is known u8, zero 3 bytes, then oldest first
 //	             { number u64, base offset u64 }
+//	           tenures, ascending, 12 bytes each:
+//	             key of a consumer group u32, generation since when its member has
+//	             the partition u64
 //	end-8   8  checksum     XXH3-64 of all before
 const (
 	checkpointMagic   = 0x4b435047 // "GPCK"
@@ -70,6 +74,7 @@ const (
 	checkpointTrailer = 8
 	segmentStateSize  = 48
 	consumerStateSize = 16
+	tenureStateSize   = 12
 	producerStateSize = 40
 	sentSize          = 16
 )
@@ -82,6 +87,7 @@ func (m *Machine) state() *Checkpoint {
 		segments:  make([]segmentState, len(m.segments)),
 		consumers: slices.Clone(m.consumers.sorted),
 		producers: m.producers.export(),
+		tenures:   slices.Clone(m.tenures.sorted),
 	}
 	for i, s := range m.segments {
 		c.segments[i] = segmentState{
@@ -95,7 +101,7 @@ func (m *Machine) state() *Checkpoint {
 // Size returns the encoded length in bytes.
 func (c *Checkpoint) Size() int {
 	n := checkpointHeader + checkpointTrailer
-	n += len(c.segments)*segmentStateSize + len(c.consumers)*consumerStateSize
+	n += len(c.segments)*segmentStateSize + len(c.consumers)*consumerStateSize + len(c.tenures)*tenureStateSize
 	for i := range c.producers {
 		n += producerStateSize + len(c.producers[i].ring)*sentSize
 	}
@@ -113,7 +119,7 @@ func (c *Checkpoint) Append(b []byte) []byte {
 	for _, v := range []uint64{c.Group, c.Incarnation, c.Op, c.Next, c.Low, c.Time, c.Generation} {
 		b = le.AppendUint64(b, v)
 	}
-	for _, n := range []int{len(c.segments), len(c.consumers), len(c.producers), 0} {
+	for _, n := range []int{len(c.segments), len(c.consumers), len(c.producers), len(c.tenures)} {
 		b = le.AppendUint32(b, uint32(n))
 	}
 	for i := range c.segments {
@@ -126,6 +132,9 @@ func (c *Checkpoint) Append(b []byte) []byte {
 	}
 	for i := range c.producers {
 		b = c.producers[i].append(b)
+	}
+	for _, t := range c.tenures {
+		b = le.AppendUint64(le.AppendUint32(b, t.key), t.since)
 	}
 	return le.AppendUint64(b, xxh3.Hash(b[start:]))
 }
@@ -170,14 +179,15 @@ func DecodeCheckpoint(b []byte) (*Checkpoint, error) {
 		Group: le.Uint64(b[16:]), Incarnation: le.Uint64(b[24:]), Op: le.Uint64(b[32:]),
 		Next: le.Uint64(b[40:]), Low: le.Uint64(b[48:]), Time: le.Uint64(b[56:]), Generation: le.Uint64(b[64:]),
 	}
-	segments, consumers, producers := le.Uint32(b[72:]), le.Uint32(b[76:]), le.Uint32(b[80:])
-	if segments > SegmentsMax || consumers > ConsumersMax || producers > ProducersMax || le.Uint32(b[84:]) != 0 {
-		return nil, fmt.Errorf("%w: %d segments, %d consumers, %d producers are above the limits", ErrCheckpoint, segments, consumers, producers)
+	segments, consumers, producers, tenures := le.Uint32(b[72:]), le.Uint32(b[76:]), le.Uint32(b[80:]), le.Uint32(b[84:])
+	if segments > SegmentsMax || consumers > ConsumersMax || producers > ProducersMax || tenures > tenuresMax {
+		return nil, fmt.Errorf("%w: %d segments, %d consumers, %d producers, %d tenures are above the limits", ErrCheckpoint, segments, consumers, producers, tenures)
 	}
 	d := decoder{rest: b[checkpointHeader : len(b)-checkpointTrailer]}
 	c.segments = d.segments(segments)
 	c.consumers = d.consumers(consumers)
 	c.producers = d.producers(producers)
+	c.tenures = d.tenures(tenures)
 	if d.bad || len(d.rest) > 0 {
 		return nil, fmt.Errorf("%w: group %d op %d: sections do not fill it, or reserved bytes are not zero", ErrCheckpoint, c.Group, c.Op)
 	}
@@ -271,6 +281,18 @@ func (d *decoder) consumers(n uint32) []storedOffset {
 	return out
 }
 
+func (d *decoder) tenures(n uint32) []tenure {
+	if !d.fits(n, tenureStateSize) {
+		return nil
+	}
+	out := make([]tenure, n)
+	for i := range out {
+		b := d.take(tenureStateSize)
+		out[i] = tenure{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint64(b[4:])}
+	}
+	return out
+}
+
 func (d *decoder) producers(n uint32) []producerState {
 	if !d.fits(n, producerStateSize) {
 		return nil
@@ -333,6 +355,11 @@ func (c *Checkpoint) validateTables() error {
 		}
 		if s.offset >= c.Next {
 			return fmt.Errorf("consumer %v %d is at offset %d, the partition ends at %d", s.kind, s.key, s.offset, c.Next)
+		}
+	}
+	for i, t := range c.tenures {
+		if i > 0 && t.key <= c.tenures[i-1].key {
+			return fmt.Errorf("tenure %d is out of order", i)
 		}
 	}
 	clients := make(map[galgo.ClientID]struct{}, len(c.producers))

@@ -53,6 +53,7 @@
 //	machine.go     state, Apply
 //	frontier.go    what the primary decides before an operation commits
 //	consumers.go   stored offsets
+//	tenures.go     which member of a consumer group may write them
 //	producers.go   which sends can be recognised
 //	tail.go        batches in memory
 //	segment.go     segments and their names

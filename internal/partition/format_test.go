@@ -25,6 +25,7 @@ func TestGoldenBytes(t *testing.T) {
 			{client: galgo.ClientID{1, 2}, lastOp: 250, ring: []sent{{9, 30}}},
 			{client: galgo.ClientID{3}, lastOp: 299, floor: 4, anyForgotten: true, ring: []sent{{6, 31}, {5, 33}}},
 		},
+		tenures: []tenure{{1, 17}, {258, 3}},
 	}
 	id := indexIdentity{interval: 32768, group: 7, generation: 2, base: 10}
 	golden := []struct {
@@ -35,8 +36,9 @@ func TestGoldenBytes(t *testing.T) {
 		{"checkpoint", c.Append(nil), goldenCheckpoint},
 		{"index header", id.appendHeader(nil), goldenIndexHeader},
 		{"index entry", indexEntry{offset: 25, time: 1700000000000050, pos: 3000}.append(nil, id.seed(), 2), goldenIndexEntry},
-		{"store offset", StoreOffset{galgo.ConsumerGroup, true, 7, 300}.Append(nil), "0201070000002c01000000000000"},
-		{"delete offset", DeleteOffset{galgo.ConsumerSingle, 258}.Append(nil), "0102010000"},
+		{"store offset", StoreOffset{galgo.ConsumerGroup, true, 7, 300, 5}.Append(nil), "0201070000002c010000000000000500000000000000"},
+		{"delete offset", DeleteOffset{galgo.ConsumerGroup, 258, 6}.Append(nil), "02020100000600000000000000"},
+		{"claim", Claim{258, 6}.Append(nil), "020100000600000000000000"},
 		{"purge", AppendPurge(nil, 3), "0300000000000000"},
 		{"truncate", AppendTruncate(nil, 4), "0400000000000000"},
 	}
@@ -49,14 +51,14 @@ func TestGoldenBytes(t *testing.T) {
 
 const (
 	goldenCheckpoint = `
-		4750434b01000000600100000000000007000000000000000b000000000000002c010000000000002800000000000000
-		0a000000000000007b401e18240a06000200000000000000020000000200000002000000000000000a00000000000000
+		4750434b01000000780100000000000007000000000000000b000000000000002c010000000000002800000000000000
+		0a000000000000007b401e18240a06000200000000000000020000000200000002000000020000000a00000000000000
 		04100000000000001d0000000000000032401e18240a0600b80b00000000000003000000010000001e00000000000000
 		580200000000000027000000000000007b401e18240a0600000000000000000001000000000000000100000005000000
 		0c000000000000000200000001000000270000000000000001020000000000000000000000000000fa00000000000000
 		0000000000000000010000000000000009000000000000001e0000000000000003000000000000000000000000000000
 		2b010000000000000400000000000000020000000100000006000000000000001f000000000000000500000000000000
-		210000000000000029ecb75a83f0391c`
+		2100000000000000010000001100000000000000020100000300000000000000ecf97d81ea8d4cbe`
 	goldenIndexHeader = `
 		67616c676f6964780100000000800000070000000000000002000000000000000a000000000000000000000000000000
 		0000000000000000000000009b1066b2`
@@ -105,6 +107,7 @@ func TestCheckpointRefusesWhatNoMachineHas(t *testing.T) {
 		"consumers out of order": func(c *Checkpoint) {
 			c.consumers = append(c.consumers, c.consumers[0])
 		},
+		"tenures out of order":     func(c *Checkpoint) { c.tenures = []tenure{{2, 1}, {2, 1}} },
 		"kind of consumer":         func(c *Checkpoint) { c.consumers[0].kind = 3 },
 		"producer of a later op":   func(c *Checkpoint) { c.producers[0].lastOp = c.Op + 1 },
 		"producer twice":           func(c *Checkpoint) { p := c.producers[0]; p.lastOp++; c.producers = append(c.producers, p) },
@@ -222,10 +225,14 @@ func FuzzDecodeIndex(f *testing.F) {
 }
 
 func FuzzDecodeBodies(f *testing.F) {
-	f.Add(StoreOffset{1, true, 2, 3}.Append(nil))
-	f.Add(DeleteOffset{2, 2}.Append(nil))
+	f.Add(StoreOffset{1, true, 2, 3, 0}.Append(nil))
+	f.Add(DeleteOffset{2, 2, 4}.Append(nil))
+	f.Add(Claim{2, 4}.Append(nil))
 	f.Add(AppendPurge(nil, 9))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if c, err := DecodeClaim(b); err == nil && !bytes.Equal(c.Append(nil), b) {
+			t.Fatalf("%x decodes to %+v", b, c)
+		}
 		if s, err := DecodeStoreOffset(b); err == nil && !bytes.Equal(s.Append(nil), b) {
 			t.Fatalf("%x decodes to %+v", b, s)
 		}

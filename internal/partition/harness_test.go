@@ -101,11 +101,11 @@ func (r *rig) sendAs(client galgo.ClientID, number uint64, count, size int) Resu
 }
 
 func (r *rig) store(kind galgo.ConsumerKind, key uint32, offset uint64, monotone bool) galgo.Code {
-	return r.apply(Entry{Operation: OpStoreOffset, Body: StoreOffset{kind, monotone, key, offset}.Append(nil)}).Code
+	return r.apply(Entry{Operation: OpStoreOffset, Body: StoreOffset{Kind: kind, Monotone: monotone, Key: key, Offset: offset}.Append(nil)}).Code
 }
 
 func (r *rig) deleteOffset(kind galgo.ConsumerKind, key uint32) galgo.Code {
-	return r.apply(Entry{Operation: OpDeleteOffset, Body: DeleteOffset{kind, key}.Append(nil)}).Code
+	return r.apply(Entry{Operation: OpDeleteOffset, Body: DeleteOffset{Kind: kind, Key: key}.Append(nil)}).Code
 }
 
 func (r *rig) purge(generation uint64) {

@@ -24,6 +24,7 @@ type Machine struct {
 	segments  []*segment
 	tail      tail
 	consumers consumers
+	tenures   tenures
 	producers producers
 	frontier  frontier
 
@@ -104,6 +105,8 @@ func (m *Machine) dispatch(e *Entry) Result {
 		return m.applyStoreOffset(e)
 	case OpDeleteOffset:
 		return m.applyDeleteOffset(e)
+	case OpClaim:
+		return m.applyClaim(e)
 	case OpPurge:
 		return m.applyPurge(e)
 	case OpTruncate:
@@ -163,9 +166,24 @@ func (m *Machine) applyStoreOffset(e *Entry) Result {
 	if err != nil {
 		panic(fmt.Sprintf("partition: group %d: op %d: %v", m.cfg.Group, e.Op, err))
 	}
-	code := m.CheckStore(s.Kind, s.Key, s.Offset)
+	code := m.CheckTenure(s.Kind, s.Key, s.Tenure)
+	if code == galgo.CodeOK {
+		code = m.CheckStore(s.Kind, s.Key, s.Offset)
+	}
 	if code == galgo.CodeOK {
 		m.consumers.store(s)
+	}
+	return Result{Code: code}
+}
+
+func (m *Machine) applyClaim(e *Entry) Result {
+	c, err := DecodeClaim(e.Body)
+	if err != nil {
+		panic(fmt.Sprintf("partition: group %d: op %d: %v", m.cfg.Group, e.Op, err))
+	}
+	code := m.CheckTenure(galgo.ConsumerGroup, c.Key, c.Tenure)
+	if code == galgo.CodeOK {
+		m.tenures.take(c.Key, c.Tenure)
 	}
 	return Result{Code: code}
 }
@@ -175,14 +193,22 @@ func (m *Machine) applyDeleteOffset(e *Entry) Result {
 	if err != nil {
 		panic(fmt.Sprintf("partition: group %d: op %d: %v", m.cfg.Group, e.Op, err))
 	}
-	if !m.consumers.remove(d.Kind, d.Key) {
+	if code := m.CheckTenure(d.Kind, d.Key, d.Tenure); code != galgo.CodeOK {
+		return Result{Code: code}
+	}
+	known := m.consumers.remove(d.Kind, d.Key)
+	if d.Tenure == Forever {
+		known = m.tenures.forget(d.Key) || known
+	}
+	if !known {
 		return Result{Code: galgo.CodeConsumerOffsetNotFound}
 	}
 	return Result{}
 }
 
 // applyPurge empties the partition: offsets start at 0, stored offsets and
-// producers are forgotten. The files of the old life stay until a checkpoint of
+// producers are forgotten; who claimed the partition for a group still has it. The
+// files of the old life stay until a checkpoint of
 // the new one is settled; their names cannot meet the new ones.
 func (m *Machine) applyPurge(e *Entry) Result {
 	generation, err := DecodePurge(e.Body)

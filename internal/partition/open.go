@@ -73,6 +73,7 @@ func (m *Machine) load(c *Checkpoint) error {
 	}
 	m.tail.before = c.Time
 	m.consumers.sorted = append([]storedOffset(nil), c.consumers...)
+	m.tenures.sorted = append([]tenure(nil), c.tenures...)
 	for i := range c.producers {
 		if n := len(c.producers[i].ring); n > m.cfg.ProducerRing {
 			return fmt.Errorf("partition: group %d: checkpoint has %d numbers of a producer, settings allow %d: they must not shrink", m.cfg.Group, n, m.cfg.ProducerRing)

@@ -3,6 +3,7 @@ package partition
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"galgo"
 )
@@ -16,15 +17,20 @@ const (
 	OpSend         uint8 = 160 // body: the stamped batch record, as stored and polled
 	OpStoreOffset  uint8 = 161 // body: StoreOffset
 	OpDeleteOffset uint8 = 162 // body: DeleteOffset
+	OpClaim        uint8 = 163 // body: Claim
 )
 
 // Lengths in bytes of the bodies below.
 const (
 	TruncateSize     = 8
 	PurgeSize        = 8
-	StoreOffsetSize  = 14
-	DeleteOffsetSize = 5
+	StoreOffsetSize  = 22
+	DeleteOffsetSize = 13
+	ClaimSize        = 12
 )
+
+// Forever is the tenure of who deletes an offset because the consumer group is deleted.
+const Forever = math.MaxUint64
 
 // flagMonotone marks a store that never moves an offset backwards.
 const flagMonotone = 1
@@ -36,11 +42,13 @@ const flagMonotone = 1
 //	  1     1  flags   1: monotone, as the commits that polls make; else 0
 //	  2     4  key
 //	  6     8  offset  last processed message
+//	 14     8  tenure  of a group: since when its member has the partition; else 0
 type StoreOffset struct {
 	Kind     galgo.ConsumerKind
 	Monotone bool
 	Key      uint32
 	Offset   uint64
+	Tenure   uint64
 }
 
 // Append appends the encoded body.
@@ -51,7 +59,8 @@ func (s StoreOffset) Append(b []byte) []byte {
 	}
 	b = append(b, byte(s.Kind), flags)
 	b = binary.LittleEndian.AppendUint32(b, s.Key)
-	return binary.LittleEndian.AppendUint64(b, s.Offset)
+	b = binary.LittleEndian.AppendUint64(b, s.Offset)
+	return binary.LittleEndian.AppendUint64(b, s.Tenure)
 }
 
 // DecodeStoreOffset reads the body of OpStoreOffset.
@@ -67,23 +76,27 @@ func DecodeStoreOffset(b []byte) (StoreOffset, error) {
 		Monotone: b[1] == flagMonotone,
 		Key:      binary.LittleEndian.Uint32(b[2:]),
 		Offset:   binary.LittleEndian.Uint64(b[6:]),
+		Tenure:   binary.LittleEndian.Uint64(b[14:]),
 	}
-	return s, checkKind(s.Kind)
+	return s, checkTenure(s.Kind, s.Tenure)
 }
 
 // DeleteOffset is the body of OpDeleteOffset.
 //
 //	off  size  field
-//	  0     1  kind  1 consumer, 2 group
+//	  0     1  kind    1 consumer, 2 group
 //	  1     4  key
+//	  5     8  tenure  as in StoreOffset; all ones, Forever: the group is deleted
 type DeleteOffset struct {
-	Kind galgo.ConsumerKind
-	Key  uint32
+	Kind   galgo.ConsumerKind
+	Key    uint32
+	Tenure uint64
 }
 
 // Append appends the encoded body.
 func (d DeleteOffset) Append(b []byte) []byte {
-	return binary.LittleEndian.AppendUint32(append(b, byte(d.Kind)), d.Key)
+	b = binary.LittleEndian.AppendUint32(append(b, byte(d.Kind)), d.Key)
+	return binary.LittleEndian.AppendUint64(b, d.Tenure)
 }
 
 // DecodeDeleteOffset reads the body of OpDeleteOffset.
@@ -91,8 +104,32 @@ func DecodeDeleteOffset(b []byte) (DeleteOffset, error) {
 	if len(b) != DeleteOffsetSize {
 		return DeleteOffset{}, fmt.Errorf("partition: delete offset body has %d bytes, want %d", len(b), DeleteOffsetSize)
 	}
-	d := DeleteOffset{Kind: galgo.ConsumerKind(b[0]), Key: binary.LittleEndian.Uint32(b[1:])}
-	return d, checkKind(d.Kind)
+	d := DeleteOffset{Kind: galgo.ConsumerKind(b[0]), Key: binary.LittleEndian.Uint32(b[1:]), Tenure: binary.LittleEndian.Uint64(b[5:])}
+	return d, checkTenure(d.Kind, d.Tenure)
+}
+
+// Claim is the body of OpClaim: from here on no offset of the group is written for a
+// member that had the partition before.
+//
+//	off  size  field
+//	  0     4  key     of the group
+//	  4     8  tenure  since when the member has the partition
+type Claim struct {
+	Key    uint32
+	Tenure uint64
+}
+
+// Append appends the encoded body.
+func (c Claim) Append(b []byte) []byte {
+	return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(b, c.Key), c.Tenure)
+}
+
+// DecodeClaim reads the body of OpClaim.
+func DecodeClaim(b []byte) (Claim, error) {
+	if len(b) != ClaimSize {
+		return Claim{}, fmt.Errorf("partition: claim body has %d bytes, want %d", len(b), ClaimSize)
+	}
+	return Claim{Key: binary.LittleEndian.Uint32(b), Tenure: binary.LittleEndian.Uint64(b[4:])}, nil
 }
 
 // AppendPurge appends the body of OpPurge: the generation, u64. A purge acts if
@@ -122,6 +159,14 @@ func DecodeTruncate(b []byte) (upTo uint64, err error) {
 		return 0, fmt.Errorf("partition: truncate body has %d bytes, want %d", len(b), TruncateSize)
 	}
 	return binary.LittleEndian.Uint64(b), nil
+}
+
+// checkTenure: a single consumer shares the partition with nobody.
+func checkTenure(k galgo.ConsumerKind, tenure uint64) error {
+	if k == galgo.ConsumerSingle && tenure != 0 {
+		return fmt.Errorf("partition: single consumer with tenure %d, which only members of groups have", tenure)
+	}
+	return checkKind(k)
 }
 
 func checkKind(k galgo.ConsumerKind) error {

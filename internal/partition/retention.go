@@ -2,8 +2,6 @@ package partition
 
 import (
 	"math"
-
-	"galgo"
 )
 
 // Retention says which of the oldest segments a partition need not keep. Whoever leads
@@ -140,14 +138,4 @@ func (m *Machine) endOf(n int, hold bool) (below uint64) {
 		below = s.last + 1
 	}
 	return below
-}
-
-// StoredGroups lists the consumer groups that have an offset here.
-func (m *Machine) StoredGroups() (keys []uint32) {
-	for _, s := range m.consumers.sorted {
-		if s.kind == galgo.ConsumerGroup {
-			keys = append(keys, s.key)
-		}
-	}
-	return keys
 }

@@ -17,6 +17,7 @@ const (
 	subjectStoreOffset
 	subjectDeleteOffset
 	subjectFresh
+	subjectClaim
 )
 
 // errMalformed: a question or an answer has a length that it cannot have.
@@ -58,7 +59,7 @@ const (
 	metadataReplySize = 31
 	sendSize          = 57
 	sendReplySize     = 20
-	offsetSize        = 82
+	offsetSize        = 90
 	offsetReplySize   = 29
 	freshnessSize     = 8
 )
@@ -163,7 +164,7 @@ func decodeSendReply(b []byte) (r edge.SendReply, err error) {
 }
 
 // appendOffset: 8 group, 1 kind, 4 key, 8 offset, 1 flags, 16 client, 8 request, 4 user,
-// 8 born, 16 member, 8 op of the metadata that were seen when it was asked.
+// 8 born, 16 member, 8 op of the metadata that were seen when it was asked, 8 tenure.
 func appendOffset(b []byte, r *edge.OffsetRequest, seen uint64) []byte {
 	le := binary.LittleEndian
 	b = append(le.AppendUint64(b, r.Group), byte(r.Kind))
@@ -182,7 +183,8 @@ func appendOffset(b []byte, r *edge.OffsetRequest, seen uint64) []byte {
 	b = le.AppendUint32(b, r.User)
 	b = le.AppendUint64(b, r.Born)
 	b = append(b, r.Member[:]...)
-	return le.AppendUint64(b, seen)
+	b = le.AppendUint64(b, seen)
+	return le.AppendUint64(b, r.Tenure)
 }
 
 func decodeOffset(b []byte) (r edge.OffsetRequest, seen uint64, err error) {
@@ -192,7 +194,7 @@ func decodeOffset(b []byte) (r edge.OffsetRequest, seen uint64, err error) {
 	le := binary.LittleEndian
 	r = edge.OffsetRequest{
 		Group: le.Uint64(b), Kind: galgo.ConsumerKind(b[8]), Key: le.Uint32(b[9:]), Offset: le.Uint64(b[13:]),
-		NoAck: b[21]&flagNoAck != 0, Monotone: b[21]&flagMonotone != 0, Request: le.Uint64(b[38:]), User: le.Uint32(b[46:]), Born: le.Uint64(b[50:]),
+		NoAck: b[21]&flagNoAck != 0, Monotone: b[21]&flagMonotone != 0, Request: le.Uint64(b[38:]), User: le.Uint32(b[46:]), Born: le.Uint64(b[50:]), Tenure: le.Uint64(b[82:]),
 	}
 	copy(r.Client[:], b[22:])
 	copy(r.Member[:], b[58:])

@@ -44,6 +44,8 @@ type Local interface {
 	// Told has reads of a group wait for an op that a client is told of; group 0 is that
 	// of the metadata, which are not current before they have it.
 	Told(group, op uint64)
+	// Stored takes note of an offset that another node has stored for a client of this one.
+	Stored(edge.OffsetRequest)
 }
 
 // Peers asks other nodes; see peer.Links.
@@ -153,10 +155,15 @@ func (r *Router) DeleteOffset(req edge.OffsetRequest, done func(edge.OffsetReply
 	r.offset(req, subjectDeleteOffset, r.Local.DeleteOffset, done)
 }
 
+// Claim implements edge.Backend.
+func (r *Router) Claim(req edge.OffsetRequest, done func(edge.OffsetReply)) {
+	r.offset(req, subjectClaim, r.Local.Claim, done)
+}
+
 func (r *Router) offset(req edge.OffsetRequest, subject uint8, here func(edge.OffsetRequest, func(edge.OffsetReply)), done func(edge.OffsetReply)) {
 	seen := r.View().Op()
 	t := &trip[edge.OffsetReply]{
-		router: r, group: req.Group, client: req.Client, lane: peer.Bulk, subject: subject,
+		router: r, group: req.Group, client: req.Client, lane: peer.Bulk, subject: subject, recognised: subject == subjectClaim,
 		question: func(round uint64) (head, body []byte) {
 			return appendOffset(appendTurn(nil, r.process, round), &req, seen), nil
 		},
@@ -171,6 +178,9 @@ func (r *Router) offset(req edge.OffsetRequest, subject uint8, here func(edge.Of
 		refusal: func(code galgo.Code) edge.OffsetReply { return edge.OffsetReply{Code: code} },
 		settle: func(v edge.OffsetReply, tell func(edge.OffsetReply)) {
 			r.told(req.Group, v.Code, v.Op)
+			if subject == subjectStoreOffset && v.Code == galgo.CodeOK {
+				r.Stored(req)
+			}
 			tell(v)
 		},
 		done: done,
@@ -204,7 +214,7 @@ func (r *Router) Asked(from, subject uint8, question []byte, answer func([]byte)
 			r.freshHere(func(v freshness) { answer(appendFreshness(nil, &v)) })
 			return
 		}
-	case subjectSend, subjectStoreOffset, subjectDeleteOffset:
+	case subjectSend, subjectStoreOffset, subjectDeleteOffset, subjectClaim:
 		if asker, round, rest, err := cutTurn(question); err == nil && from < vsr.ReplicasMax {
 			r.askedToWrite(&guest{guests: &r.guests, from: from, asker: asker, round: round}, subject, rest, answer)
 			return
@@ -258,8 +268,11 @@ func (r *Router) askedToWrite(g *guest, subject uint8, question []byte, answer f
 	}
 	g.place, req.Gate = place{req.Client, req.Group}, g
 	here := r.Local.StoreOffset
-	if subject == subjectDeleteOffset {
+	switch subject {
+	case subjectDeleteOffset:
 		here = r.Local.DeleteOffset
+	case subjectClaim:
+		here = r.Local.Claim
 	}
 	reply := func(v edge.OffsetReply) {
 		if v.Code == galgo.CodeTransientNotAccepted {

@@ -21,6 +21,7 @@ type fakeNode struct {
 	codes   []galgo.Code // of the next sends; the last one for all others
 	leader  []int        // of the next questions; -1: unknown; the last one for all others
 	told    map[uint64]uint64
+	stored  []uint64
 	reached []uint64
 	sends   []edge.SendRequest
 	asked   []edge.MetadataRequest
@@ -88,6 +89,12 @@ func (n *fakeNode) Reached(op uint64, done func(bool)) {
 }
 
 func (n *fakeNode) Told(group, op uint64) { n.told[group] = op }
+
+func (n *fakeNode) Stored(req edge.OffsetRequest) { n.stored = append(n.stored, req.Offset) }
+
+func (n *fakeNode) Claim(req edge.OffsetRequest, done func(edge.OffsetReply)) {
+	done(edge.OffsetReply{Code: next(&n.codes), Op: req.Tenure})
+}
 
 // fakePeers asks the router of another node, or fails.
 type fakePeers struct {
@@ -234,8 +241,12 @@ func TestOffsetOnAnotherNode(t *testing.T) {
 	r, _ := world(here, there)
 	got := make(chan edge.OffsetReply, 1)
 	r.StoreOffset(edge.OffsetRequest{Group: 5, Offset: 44}, func(v edge.OffsetReply) { got <- v })
-	if v := <-got; v.Op != 44 || v.Code != accepted || here.told[5] != 44 {
-		t.Errorf("answered %+v, told %v", v, here.told)
+	if v := <-got; v.Op != 44 || v.Code != accepted || here.told[5] != 44 || !slices.Equal(here.stored, []uint64{44}) {
+		t.Errorf("answered %+v, told %v, stored %v", v, here.told, here.stored)
+	}
+	r.Claim(edge.OffsetRequest{Group: 6, Kind: galgo.ConsumerGroup, Tenure: 9}, func(v edge.OffsetReply) { got <- v })
+	if v := <-got; v.Op != 9 || v.Code != accepted || here.told[6] != 9 || len(here.stored) > 1 {
+		t.Errorf("claim: answered %+v, told %v, stored %v", v, here.told, here.stored)
 	}
 }
 
@@ -283,7 +294,7 @@ func TestQuestionsThatMakeNoSense(t *testing.T) {
 func FuzzQuestions(f *testing.F) {
 	f.Add(subjectMetadata, appendMetadata(nil, &edge.MetadataRequest{Operation: 130, User: 3}))
 	f.Add(subjectSend, append(appendSend(nil, &edge.SendRequest{Group: 3, Numbered: true}, 9), batch()...))
-	f.Add(subjectStoreOffset, appendOffset(nil, &edge.OffsetRequest{Group: 1, NoAck: true, Monotone: true, Member: galgo.ClientID{5}, Born: 4}, 9))
+	f.Add(subjectStoreOffset, appendOffset(nil, &edge.OffsetRequest{Group: 1, NoAck: true, Monotone: true, Member: galgo.ClientID{5}, Tenure: 6, Born: 4}, 9))
 	f.Fuzz(func(t *testing.T, subject uint8, b []byte) {
 		var again []byte
 		switch subject {

@@ -280,6 +280,7 @@ type OffsetRequest struct {
 	Key      uint32
 	Offset   uint64
 	Monotone bool
+	Tenure   uint64 // of a group: since when its member has the partition
 	Client   galgo.ClientID
 	Request  uint64
 	User     uint32
@@ -292,14 +293,21 @@ type OffsetRequest struct {
 // StoreOffset writes a consumer's offset through the group's log.
 func (d *Data) StoreOffset(req OffsetRequest, done func(galgo.Code, vsr.Op)) {
 	check := func(g *dataGroup) galgo.Code { return g.machine.CheckStore(req.Kind, req.Key, req.Offset) }
-	body := partition.StoreOffset{Kind: req.Kind, Monotone: req.Monotone, Key: req.Key, Offset: req.Offset}.Append(nil)
+	body := partition.StoreOffset{Kind: req.Kind, Monotone: req.Monotone, Key: req.Key, Offset: req.Offset, Tenure: req.Tenure}.Append(nil)
 	d.offset(req, partition.OpStoreOffset, body, check, done)
 }
 
 // DeleteOffset removes a consumer's offset through the group's log.
 func (d *Data) DeleteOffset(req OffsetRequest, done func(galgo.Code, vsr.Op)) {
 	check := func(g *dataGroup) galgo.Code { return g.machine.CheckDelete(req.Kind, req.Key) }
-	d.offset(req, partition.OpDeleteOffset, partition.DeleteOffset{Kind: req.Kind, Key: req.Key}.Append(nil), check, done)
+	d.offset(req, partition.OpDeleteOffset, partition.DeleteOffset{Kind: req.Kind, Key: req.Key, Tenure: req.Tenure}.Append(nil), check, done)
+}
+
+// Claim has offsets of who had the partition before refused from here on, for a member of
+// a consumer group that has it now. What is stored after that op is the member's alone.
+func (d *Data) Claim(req OffsetRequest, done func(galgo.Code, vsr.Op)) {
+	check := func(*dataGroup) galgo.Code { return galgo.CodeOK }
+	d.offset(req, partition.OpClaim, partition.Claim{Key: req.Key, Tenure: req.Tenure}.Append(nil), check, done)
 }
 
 func (d *Data) offset(req OffsetRequest, op uint8, body []byte, check func(*dataGroup) galgo.Code, done func(galgo.Code, vsr.Op)) {

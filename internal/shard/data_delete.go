@@ -102,10 +102,7 @@ func (d *Data) ForgetGroup(id vsr.GroupID, key uint32, done func()) {
 		return
 	}
 	g.sweeping = true
-	d.await(g, func() bool {
-		_, stored := g.machine.StoredOffset(galgo.ConsumerGroup, key)
-		return !stored
-	}, done)
+	d.await(g, func() bool { return !g.machine.KnowsGroup(key) }, done)
 }
 
 // sweep queues the deletion of offsets of consumer groups that the metadata has deleted,
@@ -117,7 +114,7 @@ func (d *Data) sweep(g *dataGroup) {
 		return
 	}
 	g.sweeping = false
-	for _, key := range g.machine.StoredGroups() {
+	for _, key := range g.machine.KnownGroups() {
 		if d.deleted(g, key) {
 			g.lead()
 			d.drop(g, key)
@@ -135,7 +132,7 @@ func (d *Data) drop(g *dataGroup, key uint32) {
 		g.dropping = max(0, g.dropping-1)
 		g.sweeping = true // what was refused is tried again
 	}
-	body := partition.DeleteOffset{Kind: galgo.ConsumerGroup, Key: key}.Append(nil)
+	body := partition.DeleteOffset{Kind: galgo.ConsumerGroup, Key: key, Tenure: partition.Forever}.Append(nil)
 	g.queue = append(g.queue, dataCall{
 		admit: func(ts uint64) (vsr.Request, bool) {
 			return vsr.Request{Operation: partition.OpDeleteOffset, Timestamp: ts, Body: body}, true
@@ -145,13 +142,26 @@ func (d *Data) drop(g *dataGroup, key uint32) {
 	})
 }
 
-// noteStored looks at an offset that was just stored: its group may have been deleted
-// while it was under way.
+// noteStored looks at an offset or a claim that was just stored: its group may have been
+// deleted while it was under way.
 func (d *Data) noteStored(g *dataGroup, p *vsr.Prepare, r partition.Result) {
-	if p.Operation != partition.OpStoreOffset || r.Code != galgo.CodeOK {
+	if r.Code != galgo.CodeOK {
 		return
 	}
-	if s, err := partition.DecodeStoreOffset(p.Body); err == nil && s.Kind == galgo.ConsumerGroup && d.deleted(g, s.Key) {
+	if key, ok := groupOf(p); ok && d.deleted(g, key) {
 		g.sweeping = true
 	}
+}
+
+// groupOf is the consumer group of which an op keeps something.
+func groupOf(p *vsr.Prepare) (key uint32, ok bool) {
+	switch p.Operation {
+	case partition.OpStoreOffset:
+		s, err := partition.DecodeStoreOffset(p.Body)
+		return s.Key, err == nil && s.Kind == galgo.ConsumerGroup
+	case partition.OpClaim:
+		c, err := partition.DecodeClaim(p.Body)
+		return c.Key, err == nil
+	}
+	return 0, false
 }

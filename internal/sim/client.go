@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"galgo"
+	"galgo/internal/edge"
 	"galgo/internal/engine"
 	"galgo/internal/metadata"
 )
@@ -99,6 +100,7 @@ type client struct {
 	open    int // of everything that is under way
 	guest   bool
 	actor   metadata.Actor // as whom it has signed in
+	tenures edge.Tenures   // at the node it is at
 }
 
 func newCrowd(w *world) *crowd {
@@ -175,6 +177,7 @@ func (c *client) do(kind work) {
 func (c *client) move() {
 	if n := len(c.w.nodes); n > 1 {
 		c.node = c.w.nodes[(int(c.node.id)+1+c.rng.IntN(n-1))%n]
+		c.tenures = edge.Tenures{}
 	}
 }
 

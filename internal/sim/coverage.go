@@ -39,7 +39,7 @@ type Coverage struct {
 	Polls, PolledMessages, PollsOfDisk, PollsStale       int
 	PollsDamaged, PollsFailed, Reads, ReadsTimed         int
 	Offsets, OffsetReads                                 int
-	MemberPolls, MemberCommits, MembersFenced            int
+	MemberPolls, MemberCommits, MembersFenced, Claims    int
 	GroupsChecked, HandOvers, SegmentsDeleted            int
 	Changes, ChangesAcked, Recreated, Purges             int
 	AnsweredFromTable, Evictions, Fenced, Logins         int

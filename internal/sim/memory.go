@@ -38,6 +38,10 @@ func (m *model) forget(g *groupModel, op vsr.Op) {
 	for k := range g.offsets {
 		g.offsets[k] = slices.DeleteFunc(g.offsets[k], func(o storedOffset) bool { return o.op > op })
 	}
+	// order-free: each consumer group by itself.
+	for k := range g.claims {
+		g.claims[k] = slices.DeleteFunc(g.claims[k], func(c claimed) bool { return c.op > op })
+	}
 	_, g.next = g.at(op)
 	g.time = 0
 	g.acked, g.due = min(g.acked, op), min(g.due, op)

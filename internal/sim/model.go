@@ -37,7 +37,8 @@ type groupModel struct {
 	truncations []storedTruncation
 	asked       map[uint64]vsr.Op // by offset below which segments are to go: the head then
 	offsets     map[consumerKey][]storedOffset
-	next        uint64 // offset of the next message
+	claims      map[uint32][]claimed // by consumer group
+	next        uint64               // offset of the next message
 	time        uint64
 	acked       vsr.Op // highest that a client was answered for
 	answers     []timedOp
@@ -85,6 +86,13 @@ type storedOffset struct {
 	op    vsr.Op
 	value uint64
 	set   bool
+	by    galgo.ClientID
+}
+
+// claimed is since when the member has a partition that claimed it for its consumer group.
+type claimed struct {
+	op    vsr.Op
+	since uint64
 }
 
 // metadataResult is what an op of the metadata group did.
@@ -104,7 +112,7 @@ func newModel(w *world) *model {
 func (m *model) group(id vsr.GroupID) *groupModel {
 	g := m.groups[id]
 	if g == nil {
-		g = &groupModel{id: id, offsets: map[consumerKey][]storedOffset{}}
+		g = &groupModel{id: id, offsets: map[consumerKey][]storedOffset{}, claims: map[uint32][]claimed{}}
 		m.groups[id] = g
 		m.order = append(m.order, g)
 	}
@@ -148,13 +156,17 @@ func (m *model) learn(g *groupModel, p *vsr.Prepare) {
 	case partition.OpStoreOffset:
 		var s partition.StoreOffset
 		if s, err = partition.DecodeStoreOffset(p.Body); err == nil {
-			g.store(p.Op, consumerKey{s.Kind, s.Key}, s)
+			m.learnStore(g, p, s)
 		}
 	case partition.OpDeleteOffset:
 		var d partition.DeleteOffset
 		if d, err = partition.DecodeDeleteOffset(p.Body); err == nil {
-			k := consumerKey{d.Kind, d.Key}
-			g.offsets[k] = append(g.offsets[k], storedOffset{op: p.Op})
+			g.delete(p.Op, d)
+		}
+	case partition.OpClaim:
+		var c partition.Claim
+		if c, err = partition.DecodeClaim(p.Body); err == nil && c.Tenure >= g.claimOf(c.Key) {
+			g.claims[c.Key] = append(g.claims[c.Key], claimed{p.Op, c.Tenure})
 		}
 	case partition.OpPurge:
 		var generation uint64
@@ -261,15 +273,49 @@ func (g *groupModel) purge(op vsr.Op, generation uint64) {
 	}
 }
 
-// store follows a stored offset. What is above the last message is refused, when it
-// is applied too.
-func (g *groupModel) store(op vsr.Op, k consumerKey, s partition.StoreOffset) {
-	was := g.offsetAt(k, op)
-	switch {
-	case s.Offset >= g.next, s.Monotone && was.set && s.Offset <= was.value:
+// learnStore follows a stored offset. No member of a consumer group takes back what another
+// has committed: it goes on where that one was.
+func (m *model) learnStore(g *groupModel, p *vsr.Prepare, s partition.StoreOffset) {
+	k := consumerKey{s.Kind, s.Key}
+	was := g.offsetAt(k, p.Op)
+	if !g.store(p.Op, k, s, p.Client) || s.Kind != galgo.ConsumerGroup || g.forgot {
 		return
 	}
-	g.offsets[k] = append(g.offsets[k], storedOffset{op: op, value: s.Offset, set: true})
+	if was.set && s.Offset < was.value && was.by != p.Client {
+		m.w.fail("members", "op %d of group %d: %v commits offset %d in consumer group %d, where %v has committed %d",
+			p.Op, g.id, p.Client, s.Offset, s.Key, was.by, was.value)
+	}
+}
+
+// store follows a stored offset. What is above the last message is refused, when it
+// is applied too, and so is what comes from a member that had the partition before.
+func (g *groupModel) store(op vsr.Op, k consumerKey, s partition.StoreOffset, by galgo.ClientID) (stored bool) {
+	was := g.offsetAt(k, op)
+	switch {
+	case k.kind == galgo.ConsumerGroup && s.Tenure < g.claimOf(k.key), s.Offset >= g.next, s.Monotone && was.set && s.Offset <= was.value:
+		return false
+	}
+	g.offsets[k] = append(g.offsets[k], storedOffset{op: op, value: s.Offset, set: true, by: by})
+	return true
+}
+
+func (g *groupModel) delete(op vsr.Op, d partition.DeleteOffset) {
+	if d.Kind == galgo.ConsumerGroup && d.Tenure < g.claimOf(d.Key) {
+		return
+	}
+	k := consumerKey{d.Kind, d.Key}
+	g.offsets[k] = append(g.offsets[k], storedOffset{op: op})
+	if d.Tenure == partition.Forever {
+		g.claims[d.Key] = append(g.claims[d.Key], claimed{op: op})
+	}
+}
+
+// claimOf is the last claim of a partition for a consumer group; 0 if there is none.
+func (g *groupModel) claimOf(key uint32) uint64 {
+	if all := g.claims[key]; len(all) > 0 {
+		return all[len(all)-1].since
+	}
+	return 0
 }
 
 // offsetAt is a consumer's offset as of an op.

@@ -231,6 +231,11 @@ func (r *changeRecord) replied(reply edge.MetadataReply) {
 		w.cover.AnsweredFromTable++
 	}
 	w.cover.ChangesAcked++
+	if r.op == wire.OperationJoinConsumerGroup && code == galgo.CodeOK && !w.calm {
+		for range c.w.plan.work.partitions { // as consumers do
+			c.pollAsMember()
+		}
+	}
 	for _, change := range at.output.Changes {
 		switch change.Kind {
 		case metadata.GroupCreated:

@@ -32,10 +32,66 @@ func (c *client) pollAsMember() {
 	if m, _ := g.Member(c.id); len(m.Partitions) > 0 && !oneIn(c.rng, 5) {
 		p, _ = view.Partition(t, m.Partitions[c.rng.IntN(len(m.Partitions))])
 	}
+	c.pollPartition(view, g, p)
+}
+
+// pollPartition polls a partition for a consumer group, and claims it before if need be.
+func (c *client) pollPartition(view *metadata.View, g *metadata.ConsumerGroup, p *metadata.Partition) {
+	since, unclaimed := c.tenures.Unclaimed(g, c.id, p)
+	if !unclaimed {
+		c.pollClaimed(g, p)
+		return
+	}
 	c.begun()
 	n := c.node
+	try(c, "claim", func(e *engine.Engine, done func(edge.OffsetReply)) {
+		c.claim(e, edge.OffsetRequest{Group: p.Group, Kind: galgo.ConsumerGroup, Key: g.ID, Tenure: since, Member: c.id, Client: c.id}, done)
+	}, func(r edge.OffsetReply, f fate) {
+		c.done()
+		switch {
+		case f != answered, r.Code == galgo.CodeTransientNotAccepted, r.Code == galgo.CodeTransientNotCommitted:
+			c.move()
+		case r.Code == galgo.CodeResourceNotFound:
+			c.w.cover.MembersFenced++
+		case r.Code != galgo.CodeOK:
+			c.w.fail("members", "claim of group %d at node %d is answered with %v", p.Group, n.id, r.Code)
+		case c.node == n:
+			c.w.cover.Claims++
+			c.tenures.Claimed(view, g, c.id, p, since)
+			c.pollClaimed(g, p)
+		}
+	})
+}
+
+// claim asks whoever leads the group, as the router does: not one that has not seen of the
+// metadata what this node has. What is claimed is what this node reads from then on.
+func (c *client) claim(e *engine.Engine, req edge.OffsetRequest, done func(edge.OffsetReply)) {
+	e.Leader(req.Group, func(replica uint8, known bool) {
+		refuse := edge.OffsetReply{Code: galgo.CodeTransientNotAccepted}
+		if !known {
+			done(refuse)
+			return
+		}
+		leader := c.w.nodes[replica].engine
+		if leader == nil || leader.View().Op() < e.View().Op() {
+			done(refuse)
+			return
+		}
+		leader.Claim(req, func(r edge.OffsetReply) {
+			if r.Code == galgo.CodeOK {
+				e.Told(req.Group, r.Op)
+			}
+			done(r)
+		})
+	})
+}
+
+// pollClaimed polls a partition that the member has claimed.
+func (c *client) pollClaimed(g *metadata.ConsumerGroup, p *metadata.Partition) {
+	c.begun()
+	n, since := c.node, c.tenures.Since(g, c.id, p)
 	q := pollCheck{c: c, n: n, group: vsr.GroupID(p.Group), partition: p.ID, consumer: consumerKey{galgo.ConsumerGroup, g.ID}}
-	q.strategy, q.count = galgo.FromNext(), uint32(1+c.rng.IntN(50))
+	q.strategy, q.count = galgo.FromNext(), uint32(1+c.rng.IntN(1<<c.rng.IntN(6)))
 	req := edge.PollRequest{Group: p.Group, Kind: galgo.ConsumerGroup, Key: g.ID, Member: c.id, Strategy: q.strategy, Count: q.count, Plan: &q.plan}
 	given, last := false, uint64(0)
 	try(c, "poll as member", func(e *engine.Engine, done func(edge.PollReply)) {
@@ -57,10 +113,41 @@ func (c *client) pollAsMember() {
 			c.w.cover.MembersFenced++
 		case r.Code != galgo.CodeOK:
 			c.w.fail("polls", "poll of group %d by a member at node %d is answered with %v", q.group, n.id, r.Code)
-		case given && oneIn(c.rng, 2):
-			c.commitAsMember(p.Group, g.ID, last)
+		case given:
+			c.consumed(g, p, last, since)
 		}
 	})
+}
+
+// consumed has a member commit what it was given, at once and go on, or after a while, or
+// never.
+func (c *client) consumed(g *metadata.ConsumerGroup, p *metadata.Partition, last, since uint64) {
+	switch {
+	case oneIn(c.rng, 4):
+	case oneIn(c.rng, 4):
+		c.begun()
+		c.w.after(between(c.rng, 10*millisecond, 3*second), func() {
+			c.done()
+			c.commitAsMember(p.Group, g.ID, last, since, func() {})
+		})
+	default:
+		c.commitAsMember(p.Group, g.ID, last, since, func() {
+			if !c.w.calm && !oneIn(c.rng, 12) {
+				c.goOn(g, p)
+			}
+		})
+	}
+}
+
+// goOn polls on in a partition that the client still has.
+func (c *client) goOn(g *metadata.ConsumerGroup, p *metadata.Partition) {
+	if c.node.engine == nil {
+		return
+	}
+	view := c.node.engine.View()
+	if g, ok := view.ConsumerGroupAt(g.Stream, g.Topic, g.ID); ok && g.MayPoll(c.id, p.ID) {
+		c.pollPartition(view, g, p)
+	}
 }
 
 // given reads what a member's poll has planned, as a connection does, and has the node
@@ -82,9 +169,9 @@ func (q *pollCheck) given(e *engine.Engine, req edge.PollRequest) (given bool, l
 }
 
 // commitAsMember stores the offset of a consumer group.
-func (c *client) commitAsMember(group uint64, key uint32, offset uint64) {
+func (c *client) commitAsMember(group uint64, key uint32, offset, since uint64, then func()) {
 	c.begun()
-	req := edge.OffsetRequest{Group: group, Kind: galgo.ConsumerGroup, Key: key, Offset: offset, Monotone: oneIn(c.rng, 2), Member: c.id, Client: c.id}
+	req := edge.OffsetRequest{Group: group, Kind: galgo.ConsumerGroup, Key: key, Offset: offset, Monotone: oneIn(c.rng, 2), Member: c.id, Tenure: since, Client: c.id}
 	try(c, "commit as member", func(e *engine.Engine, done func(edge.OffsetReply)) { e.StoreOffset(req, done) }, func(r edge.OffsetReply, f fate) {
 		c.done()
 		if f != answered {
@@ -95,6 +182,7 @@ func (c *client) commitAsMember(group uint64, key uint32, offset uint64) {
 		case galgo.CodeOK:
 			c.w.cover.MemberCommits++
 			c.w.model.group(vsr.GroupID(group)).offsetAnswered(c.w, consumerKey{galgo.ConsumerGroup, key}, req, false, r)
+			then()
 		case galgo.CodeTransientNotAccepted:
 			c.move()
 		case galgo.CodeTransientNotCommitted, galgo.CodeResourceNotFound, galgo.CodeInvalidOffset:

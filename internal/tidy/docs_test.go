@@ -174,6 +174,7 @@ var documented = []struct {
 	{formats, "partition.Op", values(formats, "partition.Op", "partition.Op")},
 	{formats, "partition.StoreOffset", layout("partition.StoreOffset")},
 	{formats, "partition.DeleteOffset", layout("partition.DeleteOffset")},
+	{formats, "partition.Claim", layout("partition.Claim")},
 	{formats, "wire.Batch", layout("wire.Batch")},
 	{formats, "wire.Frame", layout("wire.Frame")},
 	{formats, "partition.indexMagic", layout("partition.indexMagic")},
