@@ -165,6 +165,7 @@ type Core struct {
 
 	peers    []peer
 	now      uint64 // ticks since New, from 1: 0 is never
+	doze     doze
 	entered  uint64 // tick at which the present view was entered
 	cause    Cause  // why the view before it ended
 	clocks   clocks
@@ -284,6 +285,7 @@ func (c *Core) Reuse(r *Ready) {
 	if r.Empty() {
 		return
 	}
+	c.wake()
 	c.spare = Ready{Append: emptied(r.Append), Send: emptied(r.Send), Commit: emptied(r.Commit)}
 }
 
@@ -387,6 +389,7 @@ func (c *Core) Step(m Message) {
 	if m.Rest == nil {
 		m.Rest = &nothing
 	}
+	c.wake()
 	switch m.Kind {
 	case MessageSuspect:
 		c.onSuspect(&m)

@@ -41,7 +41,8 @@
 // chain of what it has not, and with State.Doubt what it may have acknowledged
 // and lost. It calls CheckpointDone when the log below an op may be freed, and
 // LinkDown when the connection to a replica breaks. Ticks come at a steady pace;
-// a group of one needs none.
+// a group of one needs none. Those that Dozes counts may be passed late, with Pass,
+// before the next input or question.
 //
 // # Files
 //
@@ -53,6 +54,7 @@
 //	log.go         the part of the log that is not applied yet
 //	normal.go      the normal case
 //	timers.go      what happens when time passes
+//	doze.go        when nothing does
 //	viewchange.go  suspicion, leaving a view, votes
 //	merge.go       the log of a new view from its votes
 //	startview.go   a view begins: install and adoption

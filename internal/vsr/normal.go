@@ -40,6 +40,7 @@ func (c *Core) Propose(r Request) (Op, Identity, error) {
 	if r.Timestamp <= c.log.timestamp {
 		panic(fmt.Sprintf("vsr: group %d: timestamp %d is not above %d", c.cfg.Group, r.Timestamp, c.log.timestamp))
 	}
+	c.wake()
 	p := &Prepare{
 		Header: Header{
 			Parent: c.log.headIdentity, Cluster: c.cfg.Cluster, Client: r.Client, RequestSum: r.RequestSum,

@@ -28,6 +28,7 @@ func (c *Core) StepDown(to uint8) error {
 	if next > viewMax {
 		return ErrNoSuccessor
 	}
+	c.wake()
 	c.election.cause = CauseSteppedDown
 	c.enterViewChange(next)
 	return nil
@@ -43,8 +44,7 @@ func (c *Core) CaughtUp(replica uint8) bool {
 		return true
 	}
 	p := &c.peers[replica]
-	lately := c.now - min(c.now, uint64(2*c.timing.HeartbeatTicks))
-	return p.installed && p.heardAt > 0 && p.heardAt >= lately && p.held+PipelineCeiling >= c.log.head
+	return p.installed && p.heardAt > 0 && p.heardAt >= c.lately(2*c.timing.HeartbeatTicks) && p.held+PipelineCeiling >= c.log.head
 }
 
 // ViewAge is for how many ticks the present view has lasted, as far as this life of the

@@ -93,7 +93,11 @@ func (c *Core) restartElectionClock() {
 
 // Tick passes one unit of logical time.
 func (c *Core) Tick() {
-	if c.cfg.Replicas == 1 {
+	switch {
+	case c.cfg.Replicas == 1:
+		return
+	case c.doze.left > 0:
+		c.sleep(1)
 		return
 	}
 	c.now++
@@ -114,13 +118,14 @@ func (c *Core) Tick() {
 	c.tickRepair()
 	c.tickTransfer()
 	c.advance()
+	c.fallAsleep()
 }
 
 // tickPrimary: heartbeats for those who follow, start_view for those who do not
 // yet, and repetitions. A primary that hears no quorum falls silent, so that
 // those who still hear it can replace it (one-way links).
 func (c *Core) tickPrimary() {
-	lately := c.now - min(c.now, uint64(2*c.timing.HeartbeatTicks))
+	lately := c.lately(2 * c.timing.HeartbeatTicks)
 	c.heard = c.heard || c.hearsQuorum(max(lately, 1))
 	if c.hearsQuorum(lately) {
 		c.clocks.silent = 0
@@ -150,6 +155,9 @@ func (c *Core) owesCommit() bool {
 	c.clocks.untold++
 	return c.clocks.untold >= c.timing.CommitTicks
 }
+
+// lately is the tick so many ago.
+func (c *Core) lately(ticks int) uint64 { return c.now - min(c.now, uint64(ticks)) }
 
 // hearsQuorum: enough replicas have spoken in this view since a tick to commit.
 func (c *Core) hearsQuorum(since uint64) bool {

@@ -64,6 +64,7 @@ type Cluster struct {
 	quiet    bool     // keep no events
 	frames   bool     // messages go through their bytes
 	async    bool     // jobs wait for work
+	wakeful  bool     // no core dozes
 }
 
 // New returns a cluster of n fresh replicas.
@@ -405,6 +406,9 @@ func (c *Cluster) Propose(i uint8, body string) error {
 // tick passes time at a replica.
 func (c *Cluster) tick(i uint8) {
 	if r := c.replicas[i]; r.core != nil {
+		if c.wakeful {
+			r.core.Reuse(&vsr.Ready{Send: make([]vsr.Message, 1)})
+		}
 		r.core.Tick()
 		c.perform(i)
 	}
