@@ -36,7 +36,7 @@ func (m *Metadata) Audit() *Audit {
 		redo:   func(p *vsr.Prepare) { m.apply(p) },
 		encode: func() []byte { return encodeMetadata(m.machine.View()) },
 	}
-	a.Applied = a.headOf(m.group.core.CommitMin())
+	a.Applied = a.headOf(m.group.core().CommitMin())
 	return a
 }
 
@@ -47,7 +47,7 @@ func (d *Data) Audit() ([]*Audit, error) {
 	all := make([]*Audit, 0, len(d.sorted))
 	for _, g := range d.sorted {
 		a := &Audit{
-			Group: g.spec.ID, Incarnation: g.spec.Incarnation, State: g.group.core.View(), Base: g.synced.head, Applied: g.head,
+			Group: g.spec.ID, Incarnation: g.spec.Incarnation, State: g.group.core().View(), Base: g.synced.head, Applied: g.head,
 			Machine: g.machine, log: d.log, rest: g.group.recovered,
 			redo:   func(p *vsr.Prepare) { d.apply(g, p) },
 			encode: func() []byte { return g.machine.State().Append(nil) },

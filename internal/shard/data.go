@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"container/list"
 	"fmt"
 	"slices"
@@ -81,6 +80,8 @@ type Data struct {
 	feed   feeder
 	groups map[vsr.GroupID]*dataGroup
 	sorted []*dataGroup // the same, by number
+	rests               // of the same, in the same order
+	ticks  uint64
 	// active are the groups with input since the last turn: an idle group costs
 	// nothing, however many there are.
 	active  []*dataGroup
@@ -104,6 +105,7 @@ type dataGroup struct {
 	group    group[partition.Result]
 	queue    []dataCall
 	active   bool
+	dozes    bool // it is not looked at with each tick: see rests
 	stalled  bool // it is in Data.stalled
 	gone     bool // removed: completions that are still under way find this
 	pause    int  // ticks until its segments are written again
@@ -199,7 +201,7 @@ func (d *Data) Send(req SendRequest, done func(code galgo.Code, base uint64, op 
 func (d *Data) recognised(g *dataGroup, req SendRequest, done func(galgo.Code, uint64, vsr.Op)) bool {
 	switch verdict, base := g.machine.CheckNumbered(req.Client, req.Request); verdict {
 	case partition.Stored:
-		done(galgo.CodeOK, base, g.group.core.CommitMin())
+		done(galgo.CodeOK, base, g.group.core().CommitMin())
 	case partition.InFlight:
 		done(galgo.CodeTransientNotCommitted, 0, 0)
 	case partition.TooOld:
@@ -219,7 +221,7 @@ const unwrittenMax = 16 << 20
 // ready finds a group that serves; otherwise it refuses with a retriable code.
 func (d *Data) ready(id vsr.GroupID, refuse func(galgo.Code)) (*dataGroup, bool) {
 	g := d.groups[id]
-	if g == nil || g.gone || d.feed.full() || d.crowded(g) && d.failing() || !g.group.core.Serving() {
+	if g == nil || g.gone || d.feed.full() || d.crowded(g) && d.failing() || !g.group.core().Serving() {
 		refuse(galgo.CodeTransientNotAccepted)
 		return nil, false
 	}
@@ -230,7 +232,7 @@ func (d *Data) ready(id vsr.GroupID, refuse func(galgo.Code)) (*dataGroup, bool)
 // lead has the machine of a new primary take over what earlier ones put into the log,
 // so that it stamps behind that and knows what is in flight.
 func (g *dataGroup) lead() {
-	view := g.group.core.View().View
+	view := g.group.core().View().View
 	if g.led == view {
 		return
 	}
@@ -267,6 +269,7 @@ func (d *Data) enqueue(g *dataGroup, call dataCall) {
 }
 
 func (d *Data) activate(g *dataGroup) {
+	d.wake(g)
 	if !g.active {
 		g.active = true
 		d.active = append(d.active, g)
@@ -365,7 +368,7 @@ func (d *Data) Purge(id vsr.GroupID, generation uint64, done func()) {
 // before it, if this node leads the group. No queue may refuse it.
 func (d *Data) purge(g *dataGroup) {
 	generation := g.spec.PurgeGeneration
-	if generation <= g.machine.Generation() || generation <= g.purged || !g.group.core.Serving() {
+	if generation <= g.machine.Generation() || generation <= g.purged || !g.group.core().Serving() {
 		return
 	}
 	g.lead()
@@ -421,7 +424,7 @@ func (g *dataGroup) settle(all bool) {
 
 // readable: what is applied here is not of the past, as far as the core can know.
 func (g *dataGroup) readable() bool {
-	return !g.gone && !g.taking.installing && g.group.core.Current()
+	return !g.gone && !g.taking.installing && g.group.core().Current()
 }
 
 // Poll plans a poll against what is committed; the plan is read off the loop.
@@ -480,7 +483,7 @@ func (d *Data) turn(g *dataGroup) {
 	}
 	d.installTaken(g)
 	g.settle(false)
-	g.readers.settle(g.group.core.CommitMin())
+	g.readers.settle(g.group.core().CommitMin())
 	d.write(g)
 	d.account(g)
 }
@@ -490,18 +493,18 @@ func (d *Data) propose(g *dataGroup) {
 	d.purge(g)
 	d.truncate(g)
 	d.sweep(g)
-	if len(g.queue) > 0 && !g.group.core.Serving() {
+	if len(g.queue) > 0 && !g.group.core().Serving() {
 		d.refuseQueue(g, galgo.CodeTransientNotAccepted)
 	}
 	now := uint64(0)
-	for len(g.queue) > 0 && g.group.core.Room() > 0 && !d.held(g) {
+	for len(g.queue) > 0 && g.group.core().Room() > 0 && !d.held(g) {
 		if now == 0 {
 			now = d.cfg.Clock.Now() // once a turn: a clock read costs as much as a small message
 		}
 		call := g.queue[0]
 		g.queue[0] = dataCall{}
 		g.queue = g.queue[1:]
-		req, ok := call.admit(g.group.core.NextTimestamp(now))
+		req, ok := call.admit(g.group.core().NextTimestamp(now))
 		if !ok {
 			continue
 		}
@@ -580,10 +583,11 @@ func (d *Data) Remove(id vsr.GroupID, done func()) {
 		done()
 		return
 	}
-	g.gone = true
+	g.gone, g.dozes = true, false
 	delete(d.groups, id)
 	at := d.place(id)
 	d.sorted = slices.Delete(d.sorted, at, at+1)
+	d.rests.delete(at)
 	d.refuseQueue(g, galgo.CodeResourceNotFound)
 	g.group.abandon(galgo.CodeResourceNotFound)
 	g.settle(true)
@@ -609,7 +613,7 @@ func (d *Data) forget(g *dataGroup) {
 func (d *Data) add(s GroupSpec, machine *partition.Machine, c groupCheckpoint) *dataGroup {
 	g := &dataGroup{spec: s, machine: machine, head: c.head, synced: c, saved: c, anchored: s.Sync, led: noView, deleting: deleting{sweeping: true}}
 	g.group = group[partition.Result]{
-		id: s.ID, log: d.log, feed: &d.feed, exec: d.cfg.Executor, net: d.cfg.Network, note: d.cfg.Note,
+		id: s.ID, ticks: &d.ticks, passed: d.ticks, log: d.log, feed: &d.feed, exec: d.cfg.Executor, net: d.cfg.Network, note: d.cfg.Note,
 		sync: s.Sync || d.cfg.Replicas > 1, wake: func() { d.activate(g) },
 		apply:   func(p *vsr.Prepare) partition.Result { return d.apply(g, p) },
 		news:    news{note: d.cfg.Note, rate: &d.told},
@@ -620,13 +624,8 @@ func (d *Data) add(s GroupSpec, machine *partition.Machine, c groupCheckpoint) *
 	d.groups[s.ID] = g
 	at := d.place(s.ID)
 	d.sorted = slices.Insert(d.sorted, at, g)
+	d.rests.insert(at, s.ID)
 	return g
-}
-
-// place is where a group is in the order of their numbers, or would be.
-func (d *Data) place(id vsr.GroupID) int {
-	at, _ := slices.BinarySearchFunc(d.sorted, id, func(g *dataGroup, id vsr.GroupID) int { return cmp.Compare(g.spec.ID, id) })
-	return at
 }
 
 // core makes the consensus of a group from what its log held; nil for a group that this
@@ -643,7 +642,7 @@ func (d *Data) core(g *dataGroup, log *replay, promised *promise) {
 	}
 	g.group.recovered = log.rest
 	g.group.news.from(r.State)
-	g.group.core = vsr.New(d.cfg.config(d.cfg.Cluster, g.spec.ID, g.spec.Incarnation, d.cfg.Pipeline), log.recovered(r))
+	g.group.late = vsr.New(d.cfg.config(d.cfg.Cluster, g.spec.ID, g.spec.Incarnation, d.cfg.Pipeline), log.recovered(r))
 	if r.Fresh {
 		g.group.begin(d.cfg.Replica)
 	}
@@ -685,12 +684,20 @@ func (d *Data) Tick() {
 	}
 	d.later.tick()
 	d.told.tick(d.cfg.Note)
-	for _, g := range d.sorted {
-		if g.group.tick(); g.waits() {
-			d.activate(g)
+	d.ticks++
+	for at := 0; at < len(d.due); at++ {
+		if d.due[at] <= d.ticks {
+			d.tick(d.sorted[at])
 		}
-		g.readers.tick()
 	}
+}
+
+func (d *Data) tick(g *dataGroup) {
+	if g.group.tick(); g.waits() {
+		d.activate(g)
+	}
+	g.readers.tick()
+	d.doze(g)
 }
 
 // waits: there is something to do as soon as the group has a primary, or has one no more.

@@ -179,7 +179,7 @@ func (d *Data) settle(number uint64, rows []tableRow) {
 		if g := d.groups[row.id]; g != nil && g.saved.head.Op < row.head.Op {
 			g.saved = row.groupCheckpoint
 			g.machine.Settled(uint64(row.head.Op))
-			g.group.core.CheckpointDone(row.head.Op, row.head.Identity)
+			g.group.core().CheckpointDone(row.head.Op, row.head.Identity)
 			d.settleTaken(g)
 			d.activate(g)
 		}

@@ -36,7 +36,7 @@ func (d *Data) Truncate(id vsr.GroupID, generation uint64, bound partition.Bound
 // the group and there is something to drop. No queue may refuse it.
 func (d *Data) truncate(g *dataGroup) {
 	below, generation := g.machine.Bounded(g.spec.Deleted), g.spec.PurgeGeneration
-	if below <= g.truncated || g.machine.Generation() != generation || !g.group.core.Serving() {
+	if below <= g.truncated || g.machine.Generation() != generation || !g.group.core().Serving() {
 		return
 	}
 	g.lead()
@@ -80,7 +80,7 @@ func (d *Data) Oldest(id vsr.GroupID, n int) (generation uint64, b partition.Bou
 func (d *Data) Retain(rule func(vsr.GroupID) partition.Retention) {
 	for _, id := range d.Groups() {
 		g := d.groups[id]
-		if g.truncated > 0 || !g.group.core.Serving() || d.feed.full() {
+		if g.truncated > 0 || !g.group.core().Serving() || d.feed.full() {
 			continue
 		}
 		r := rule(id)
@@ -110,7 +110,7 @@ func (d *Data) ForgetGroup(id vsr.GroupID, key uint32, done func()) {
 // another primary has left something, and those that a store has brought back which was
 // under way. The numbers of consumer groups are not used again.
 func (d *Data) sweep(g *dataGroup) {
-	if !g.sweeping || g.dropping > 0 || !g.group.core.Serving() {
+	if !g.sweeping || g.dropping > 0 || !g.group.core().Serving() {
 		return
 	}
 	g.sweeping = false

@@ -47,7 +47,7 @@ func (d *Data) newCourier(g *dataGroup) courier {
 
 func (d *Data) courierAt(g *dataGroup, place staging) courier {
 	return courier{
-		core: func() *vsr.Core { return g.group.core }, touch: func() { g.group.touch() }, gone: func() bool { return g.gone },
+		core: func() *vsr.Core { return g.group.core() }, touch: func() { g.group.touch() }, gone: func() bool { return g.gone },
 		exec: d.cfg.Executor, disk: d.cfg.Disk, place: place, note: d.cfg.Note,
 		later: d.later.add, occupied: func() bool { return d.occupied(g) },
 		newest:  func(above vsr.Op, done func(vsr.Header, parts)) { d.newestCheckpoint(g, above, done) },

@@ -51,7 +51,7 @@ func (a *absences) over(replica uint8, patience uint64) uint64 {
 func (m *Metadata) depart() {
 	a := &m.absences
 	a.ticks++
-	serves := m.group.core.Serving()
+	serves := m.group.core().Serving()
 	if serves && !a.leads {
 		a.since = a.ticks
 	}

@@ -12,7 +12,10 @@ import (
 // appends, applies what it commits, answers who proposed it, and does for other
 // replicas what the core asks for. R is what applying an operation yields.
 type group[R any] struct {
-	core  *vsr.Core
+	late   *vsr.Core // as of the last tick that it was told of: see core
+	passed uint64    // that tick
+	ticks  *uint64   // of the loop
+
 	id    vsr.GroupID
 	log   *wal.Log
 	feed  *feeder
@@ -60,7 +63,7 @@ type answer[R any] struct {
 // and applied; lost, if that will not be seen here. The errors are those of
 // Core.Propose.
 func (g *group[R]) propose(r vsr.Request, done func(*vsr.Prepare, R), lost func(galgo.Code)) error {
-	op, identity, err := g.core.Propose(r)
+	op, identity, err := g.core().Propose(r)
 	if err != nil {
 		return err
 	}
@@ -71,19 +74,19 @@ func (g *group[R]) propose(r vsr.Request, done func(*vsr.Prepare, R), lost func(
 
 // behind: others may know what this primary has not applied yet, because its own disk
 // is slower than theirs. It must not refuse for good what they have seen.
-func (g *group[R]) behind() bool { return g.net != nil && g.core.CommitMin() < g.core.CommitMax() }
+func (g *group[R]) behind() bool { return g.net != nil && g.core().CommitMin() < g.core().CommitMax() }
 
 // begin starts a group that this disk has never heard of. The primary of its first view
 // must be known to have begun before others hear of it: an op that it sends need not be
 // on its own disk, so after a crash it would begin again, and give another op the same
 // place in the same view. A backup leaves a trace with the first op that it holds.
 func (g *group[R]) begin(replica uint8) {
-	if g.net == nil || g.core.Primary() != replica {
+	if g.net == nil || g.core().Primary() != replica {
 		return
 	}
 	g.unborn = true
 	g.writing++
-	g.persist(g.core.View(), func() {
+	g.persist(g.core().View(), func() {
 		g.writing--
 		g.unborn = false
 		g.touch()
@@ -94,17 +97,27 @@ func (g *group[R]) begin(replica uint8) {
 // may not leave, for as long as the disk is full.
 func (g *group[R]) step(m vsr.Message) {
 	if !g.unborn {
-		g.core.Step(m)
+		g.core().Step(m)
 		g.touch()
 	}
 }
 
-// tick passes one unit of time. Most often nothing comes of it.
-func (g *group[R]) tick() {
-	if g.unborn {
-		return
+// core is the consensus of the group as of now. Nobody looks at one that dozes, so what time
+// has passed meanwhile it is told when something is wanted of it.
+func (g *group[R]) core() *vsr.Core {
+	if now := *g.ticks; now != g.passed {
+		if !g.unborn {
+			g.late.Pass(now - g.passed)
+		}
+		g.passed = now
 	}
-	if g.core.Tick(); g.core.Due() {
+	return g.late
+}
+
+// tick is called when time has passed, but not for each tick that the core dozes through.
+// Most often nothing comes of it.
+func (g *group[R]) tick() {
+	if g.core().Due() {
 		g.touch()
 	}
 }
@@ -122,7 +135,7 @@ func (g *group[R]) turn() []answer[R] {
 	g.answers = g.answers[:0]
 	for g.dirty && !g.gone && !g.unborn {
 		g.dirty = false
-		r := g.core.Ready()
+		r := g.core().Ready()
 		g.store(&r)
 		for i := range r.Send {
 			g.net.Send(r.Send[i])
@@ -136,8 +149,8 @@ func (g *group[R]) turn() []answer[R] {
 		for _, t := range r.Transfer {
 			g.transfer(t)
 		}
-		g.core.Reuse(&r)
-		g.news.tell(g.id, g.core)
+		g.core().Reuse(&r)
+		g.news.tell(g.id, g.core())
 	}
 	return g.answers
 }
@@ -156,7 +169,7 @@ func (g *group[R]) store(r *vsr.Ready) {
 		g.feed.prepare(p, g.sync, func() {
 			g.writing--
 			if !g.gone {
-				g.core.AppendDone(p.Op, p.Identity)
+				g.core().AppendDone(p.Op, p.Identity)
 			}
 			g.touch()
 		})
@@ -167,7 +180,7 @@ func (g *group[R]) store(r *vsr.Ready) {
 		g.persist(s, func() {
 			g.writing--
 			if !g.gone {
-				g.core.StateDurable(s)
+				g.core().StateDurable(s)
 			}
 			g.touch()
 		})
@@ -221,7 +234,7 @@ func (g *group[R]) commit(c *vsr.Committed) {
 		g.recovered = g.recovered[1:]
 	}
 	result := g.apply(p)
-	g.core.Applied(c.Op)
+	g.core().Applied(c.Op)
 	g.dirty = g.dirty || g.net != nil // applying makes room for what is to be repaired
 	g.answers = append(g.answers, answer[R]{g.waiterOf(p), p, result})
 }
@@ -256,7 +269,7 @@ func (g *group[R]) skip(op vsr.Op, all bool) {
 
 // uncommitted shows the prepares that the log holds above the last applied op.
 func (g *group[R]) uncommitted(visit func(*vsr.Prepare)) {
-	g.core.Uncommitted(func(h *vsr.Header, p *vsr.Prepare) {
+	g.core().Uncommitted(func(h *vsr.Header, p *vsr.Prepare) {
 		if p == nil {
 			p = g.recovered[h.Op-g.recovered[0].Op]
 		}
@@ -283,7 +296,7 @@ func (g *group[R]) read(r vsr.Read) {
 		if g.gone {
 			return
 		}
-		g.core.Fetched(r, found)
+		g.core().Fetched(r, found)
 		g.touch()
 	})
 }

@@ -123,6 +123,7 @@ type Metadata struct {
 	log     *wal.Log
 	feed    feeder
 	group   group[metadata.Output]
+	ticks   uint64
 	queue   []metadataCall
 	queued  int // bytes of bodies in the queue
 	// busy holds the clients with a request in the pipeline or the queue: each
@@ -168,7 +169,7 @@ type metadataCall struct {
 
 // Submit runs a request. done is called once, on the loop.
 func (m *Metadata) Submit(req MetadataRequest, done func(MetadataReply)) {
-	if !m.group.core.Serving() {
+	if !m.group.core().Serving() {
 		done(MetadataReply{Outcome: OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotAccepted})
 		return
 	}
@@ -207,7 +208,7 @@ func (m *Metadata) crowded(size int) bool {
 // later one: so it does when its session, which is the op of its login, is not known
 // here. A primary that was deposed and has not noticed yet finds out like this.
 func (m *Metadata) refusal(req MetadataRequest, r MetadataReply) MetadataReply {
-	behind := m.group.behind() || req.Session > uint64(m.group.core.CommitMin()) && m.cfg.Replicas > 1
+	behind := m.group.behind() || req.Session > uint64(m.group.core().CommitMin()) && m.cfg.Replicas > 1
 	if behind && r.Outcome != OutcomeReply {
 		return MetadataReply{Outcome: OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotAccepted}
 	}
@@ -295,13 +296,13 @@ func (m *Metadata) Turn() {
 		if len(answers) == 0 {
 			break
 		}
-		m.cfg.Publish(m.machine.View(), m.group.core.CommitMin())
+		m.cfg.Publish(m.machine.View(), m.group.core().CommitMin())
 		for _, a := range answers {
 			m.answer(a)
 		}
 	}
 	m.install()
-	m.readers.settle(m.group.core.CommitMin())
+	m.readers.settle(m.group.core().CommitMin())
 	if m.cfg.Leads != nil {
 		primary, known := m.Primary()
 		m.cfg.Leads(primary, known, m.Readable())
@@ -312,7 +313,7 @@ func (m *Metadata) Turn() {
 
 // propose moves waiting requests into the pipeline while there is room.
 func (m *Metadata) propose() {
-	for len(m.queue) > 0 && (m.group.core.Room() > 0 || !m.group.core.IsPrimary()) && !m.feed.full() {
+	for len(m.queue) > 0 && (m.group.core().Room() > 0 || !m.group.core().IsPrimary()) && !m.feed.full() {
 		call := m.queue[0]
 		m.queue[0] = metadataCall{}
 		m.queue = m.queue[1:]
@@ -326,7 +327,7 @@ func (m *Metadata) propose() {
 		err := m.group.propose(vsr.Request{
 			Client: call.req.Client, RequestSum: call.req.RequestSum, Session: call.req.Session, Request: call.req.Request,
 			User: call.req.User, Operation: uint8(call.req.Operation), Body: call.req.Body,
-			Timestamp: m.group.core.NextTimestamp(m.cfg.Clock.Now()),
+			Timestamp: m.group.core().NextTimestamp(m.cfg.Clock.Now()),
 		}, func(p *vsr.Prepare, out metadata.Output) {
 			m.finish(call, committedReply(p, out))
 		}, func(code galgo.Code) {
@@ -396,7 +397,7 @@ func (m *Metadata) settleOwed() {
 	if len(m.owed) == 0 || m.super.busy || m.pause.pause > 0 {
 		return // the next tick comes back here
 	}
-	op := uint64(m.group.core.CommitMin())
+	op := uint64(m.group.core().CommitMin())
 	m.super.update(func(s *superblock.State) { s.CommitMax = max(s.CommitMax, op) }, func(err error) {
 		if m.superblockWritten(err) {
 			m.settleOwed()
@@ -411,8 +412,8 @@ func (m *Metadata) persist(s vsr.State, done func()) {
 	if m.promise.Doubt == vsr.DoubtAll && s.Doubt != vsr.DoubtAll {
 		// The log of a view is here: the disk before this one took part in nothing that
 		// was created later.
-		m.promise.replaced = m.group.core.Head()
-		m.noteReplaced(m.group.core.CommitMin())
+		m.promise.replaced = m.group.core().Head()
+		m.noteReplaced(m.group.core().CommitMin())
 	}
 	m.promise.State = s
 	m.feed.append(m.promise.record(vsr.MetadataGroup), true, func() {
@@ -521,6 +522,7 @@ func (m *Metadata) Tick() {
 	m.pause.tick()
 	m.namePromise()
 	m.settleOwed()
+	m.ticks++
 	m.group.tick()
 }
 
@@ -533,7 +535,7 @@ func (m *Metadata) Ticking() bool {
 // handOver has partitions handed over that their owners are done with, or were given
 // time enough for. The clock decides here, at the primary, and nowhere else.
 func (m *Metadata) handOver() {
-	if m.handing > 0 || m.cfg.HandOvers == nil || !m.machine.View().IsRevoking() || !m.group.core.Serving() {
+	if m.handing > 0 || m.cfg.HandOvers == nil || !m.machine.View().IsRevoking() || !m.group.core().Serving() {
 		return
 	}
 	for _, c := range m.cfg.HandOvers(m.machine.View(), m.cfg.Clock.Now()) {
@@ -552,7 +554,7 @@ func (m *Metadata) Doubts(created uint64) bool {
 func (m *Metadata) View() *metadata.View { return m.machine.View() }
 
 // CommitMin returns the last applied op.
-func (m *Metadata) CommitMin() vsr.Op { return m.group.core.CommitMin() }
+func (m *Metadata) CommitMin() vsr.Op { return m.group.core().CommitMin() }
 
 // Close marks and closes the log. Nothing may be under way.
 func (m *Metadata) Close() error { return m.log.Close() }

@@ -81,7 +81,7 @@ func (k *metadataCheckpoint) note(p *vsr.Prepare) {
 // maybeCheckpoint starts one if it is due by ops or by bytes.
 func (m *Metadata) maybeCheckpoint() {
 	k := &m.ckpt
-	ops := uint64(m.group.core.CommitMin() - k.op)
+	ops := uint64(m.group.core().CommitMin() - k.op)
 	due := ops > 0 && (ops+m.cfg.CheckpointMargin >= m.cfg.CheckpointSlots || k.bytes >= m.cfg.CheckpointBytes ||
 		m.feed.full() || m.feed.tight && k.bytes > m.cfg.WALFileSize)
 	if due && !k.running && k.pause == 0 {
@@ -94,7 +94,7 @@ func (m *Metadata) maybeCheckpoint() {
 // done is called on the loop.
 func (m *Metadata) Checkpoint(done func(error)) {
 	k := &m.ckpt
-	if k.running || m.taking.installing || m.group.core.CommitMin() == k.op {
+	if k.running || m.taking.installing || m.group.core().CommitMin() == k.op {
 		done(nil)
 		return
 	}
@@ -122,7 +122,7 @@ func (m *Metadata) Checkpoint(done func(error)) {
 
 // pair is the second phase: the superblock names the snapshot.
 func (m *Metadata) pair(head vsr.Header, sum [16]byte, bytes int64, done func(error)) {
-	k, commit := &m.ckpt, uint64(m.group.core.CommitMin())
+	k, commit := &m.ckpt, uint64(m.group.core().CommitMin())
 	m.super.update(func(s *superblock.State) {
 		s.CommitMax = max(s.CommitMax, commit)
 		s.CheckpointOp, s.CheckpointSum = uint64(head.Op), sum
@@ -132,7 +132,7 @@ func (m *Metadata) pair(head vsr.Header, sum [16]byte, bytes int64, done func(er
 			return
 		}
 		k.op, k.bytes = head.Op, k.bytes-bytes
-		m.group.core.CheckpointDone(head.Op, head.Identity)
+		m.group.core().CheckpointDone(head.Op, head.Identity)
 		m.release(head.Op, done)
 	})
 }

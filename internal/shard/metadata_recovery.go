@@ -71,14 +71,14 @@ func (m *Metadata) recover(store superblock.Store, state superblock.State, base 
 	m.super = superblockWriter{store: store, exec: m.cfg.Executor, state: state}
 	m.ckpt.op = base.Op
 	m.group = group[metadata.Output]{
-		id: vsr.MetadataGroup, log: m.log, feed: &m.feed, exec: m.cfg.Executor, net: m.cfg.Network, note: m.cfg.Note,
+		id: vsr.MetadataGroup, ticks: &m.ticks, log: m.log, feed: &m.feed, exec: m.cfg.Executor, net: m.cfg.Network, note: m.cfg.Note,
 		sync: true, apply: m.apply, wake: func() {}, persist: m.persist, recovered: replay.rest, news: news{note: m.cfg.Note, rate: &m.told},
 	}
 	m.courier = m.newCourier()
 	m.group.transfer = m.courier.do
 	fresh := recovered.State == nil && replay.head.Op == 0
 	m.group.news.from(promised.State)
-	m.group.core = vsr.New(m.cfg.config(m.cfg.Cluster, vsr.MetadataGroup, 0, m.cfg.Pipeline), replay.recovered(vsr.Recovered{
+	m.group.late = vsr.New(m.cfg.config(m.cfg.Cluster, vsr.MetadataGroup, 0, m.cfg.Pipeline), replay.recovered(vsr.Recovered{
 		Fresh: fresh, State: promised.State, Checkpoint: base.Op,
 	}))
 	if fresh {

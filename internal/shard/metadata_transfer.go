@@ -32,7 +32,7 @@ type taking struct {
 
 func (m *Metadata) newCourier() courier {
 	return courier{
-		core: func() *vsr.Core { return m.group.core }, touch: m.group.touch, gone: func() bool { return false },
+		core: func() *vsr.Core { return m.group.core() }, touch: m.group.touch, gone: func() bool { return false },
 		exec: m.cfg.Executor, disk: m.cfg.Disk, place: stagingOf(m.cfg.Disk, metadataStagingDir, vsr.MetadataGroup, m.cfg.Vault), note: m.cfg.Note,
 		later: m.later.add, newest: m.newestSnapshot, install: m.take,
 	}

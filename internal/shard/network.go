@@ -33,7 +33,7 @@ func (m *Metadata) Deliver(msg vsr.Message) {
 
 // LinkDown says that the connection to a replica broke.
 func (m *Metadata) LinkDown(replica uint8) {
-	m.group.core.LinkDown(replica)
+	m.group.core().LinkDown(replica)
 	m.group.touch()
 }
 
@@ -48,7 +48,7 @@ func (d *Data) Deliver(msg vsr.Message) {
 // LinkDown says that the connection to a replica broke.
 func (d *Data) LinkDown(replica uint8) {
 	for _, g := range d.sorted {
-		g.group.core.LinkDown(replica)
+		g.group.core().LinkDown(replica)
 		g.group.touch()
 	}
 }

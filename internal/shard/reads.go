@@ -54,7 +54,7 @@ func (r *readers) leave(judge func(*reader) (there, over bool)) {
 
 // When runs f on the loop once op is applied, or after some time with false.
 func (m *Metadata) When(op vsr.Op, f func(there bool)) {
-	if op <= m.group.core.CommitMin() {
+	if op <= m.group.core().CommitMin() {
 		f(true)
 		return
 	}
@@ -73,16 +73,17 @@ func (d *Data) Told(id vsr.GroupID, op vsr.Op) {
 // told of, or after some time with false.
 func (d *Data) WhenReadable(id vsr.GroupID, f func(there bool)) {
 	g := d.groups[id]
-	if g == nil || g.told <= g.group.core.CommitMin() {
+	if g == nil || g.told <= g.group.core().CommitMin() {
 		f(true)
 		return
 	}
 	g.readers.add(g.told, f)
+	d.wake(g)
 }
 
 // Primary tells which replica leads the metadata group, as far as this one knows: false
 // if it has not heard of one lately.
-func (m *Metadata) Primary() (uint8, bool) { return primaryOf(m.group.core) }
+func (m *Metadata) Primary() (uint8, bool) { return primaryOf(m.group.core()) }
 
 // Primary is the same for a group of partitions.
 func (d *Data) Primary(id vsr.GroupID) (uint8, bool) {
@@ -90,11 +91,11 @@ func (d *Data) Primary(id vsr.GroupID) (uint8, bool) {
 	if g == nil {
 		return 0, false
 	}
-	return primaryOf(g.group.core)
+	return primaryOf(g.group.core())
 }
 
 // Readable reports whether the metadata here is not of the past: see dataGroup.readable.
-func (m *Metadata) Readable() bool { return m.group.core.Current() }
+func (m *Metadata) Readable() bool { return m.group.core().Current() }
 
 func primaryOf(c *vsr.Core) (uint8, bool) {
 	return c.Primary(), c.Status() == vsr.StatusNormal && c.Hears()

@@ -31,7 +31,7 @@ func statusOf(group vsr.GroupID, incarnation uint64, c *vsr.Core) Status {
 
 // Status describes the metadata group as it is now. Call it on the loop.
 func (m *Metadata) Status() Status {
-	s := statusOf(vsr.MetadataGroup, 0, m.group.core)
+	s := statusOf(vsr.MetadataGroup, 0, m.group.core())
 	s.Leader, s.Led = m.Primary()
 	s.Readable = m.Readable()
 	return s
@@ -41,7 +41,7 @@ func (m *Metadata) Status() Status {
 func (d *Data) Statuses() []Status {
 	all := make([]Status, len(d.sorted))
 	for i, g := range d.sorted {
-		all[i] = statusOf(g.spec.ID, g.spec.Incarnation, g.group.core)
+		all[i] = statusOf(g.spec.ID, g.spec.Incarnation, g.group.core())
 		all[i].Leader, all[i].Led = d.Primary(g.spec.ID)
 		all[i].Readable = g.readable()
 	}

@@ -44,9 +44,9 @@ func (r *Replication) stepDown(id vsr.GroupID, c *vsr.Core) (uint8, error) {
 // StepDown gives up the primaryship of the metadata group, to the replica that is
 // returned. Call it on the loop. The errors are vsr.ErrNotPrimary and vsr.ErrNoSuccessor.
 func (m *Metadata) StepDown() (uint8, error) {
-	to, err := m.cfg.stepDown(vsr.MetadataGroup, m.group.core)
+	to, err := m.cfg.stepDown(vsr.MetadataGroup, m.group.core())
 	if err == nil {
-		m.cfg.Note("this node gives up the metadata group, as it was asked to", "to replica", to, "view", m.group.core.View().View)
+		m.cfg.Note("this node gives up the metadata group, as it was asked to", "to replica", to, "view", m.group.core().View().View)
 	}
 	m.group.touch()
 	return to, err
@@ -58,9 +58,9 @@ func (d *Data) StepDown(id vsr.GroupID) (uint8, error) {
 	if g == nil || g.gone {
 		return 0, ErrNoGroup
 	}
-	to, err := d.cfg.stepDown(id, g.group.core)
+	to, err := d.cfg.stepDown(id, g.group.core())
 	if err == nil {
-		d.cfg.Note("this node gives up a partition group, as it was asked to", "group", id, "to replica", to, "view", g.group.core.View().View)
+		d.cfg.Note("this node gives up a partition group, as it was asked to", "group", id, "to replica", to, "view", g.group.core().View().View)
 	}
 	g.group.touch()
 	return to, err
@@ -69,7 +69,7 @@ func (d *Data) StepDown(id vsr.GroupID) (uint8, error) {
 // Led lists the groups that this node leads.
 func (d *Data) Led() (ids []vsr.GroupID) {
 	for _, g := range d.sorted {
-		if g.group.core.IsPrimary() {
+		if g.group.core().IsPrimary() {
 			ids = append(ids, g.spec.ID)
 		}
 	}
@@ -81,7 +81,7 @@ func (d *Data) Led() (ids []vsr.GroupID) {
 // that nothing waits for the move. It returns how many. Call it on the loop.
 func (d *Data) GoHome(settled uint64, take func() bool) (moved int) {
 	for _, g := range d.sorted {
-		c := g.group.core
+		c := g.group.core()
 		to := home(g.spec.ID, d.cfg.Replicas)
 		if to == d.cfg.Replica || !c.IsPrimary() || c.ViewAge() < settled || !d.whole(c) {
 			continue
