@@ -35,6 +35,9 @@ func (d *Data) Truncate(id vsr.GroupID, generation uint64, bound partition.Bound
 // truncate queues the truncation that the metadata has decided last, if this node leads
 // the group and there is something to drop. No queue may refuse it.
 func (d *Data) truncate(g *dataGroup) {
+	if g.spec.Deleted == (partition.Bound{}) {
+		return // most often, and nothing else of the machine has to be looked at
+	}
 	below, generation := g.machine.Bounded(g.spec.Deleted), g.spec.PurgeGeneration
 	if below <= g.truncated || g.machine.Generation() != generation || !g.group.core().Serving() {
 		return
