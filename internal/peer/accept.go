@@ -170,7 +170,7 @@ func (in *incoming) read() error {
 	r := bufio.NewReaderSize(in.conn, readBuffer)
 	var head [recordHeadSize]byte
 	for {
-		in.conn.SetReadDeadline(time.Now().Add(silenceMax))
+		in.patience(r, len(head))
 		if _, err := io.ReadFull(r, head[:]); err != nil {
 			return err
 		}
@@ -194,8 +194,16 @@ func (in *incoming) read() error {
 	}
 }
 
+// patience bounds how long it is waited for so many bytes; not if they are here, as those of
+// most records are when many come together.
+func (in *incoming) patience(r *bufio.Reader, bytes int) {
+	if r.Buffered() < bytes {
+		in.conn.SetReadDeadline(time.Now().Add(silenceMax))
+	}
+}
+
 // readBody reads a record into memory of its own, which grows as the record comes.
-func (in *incoming) readBody(r io.Reader, size int) ([]byte, error) {
+func (in *incoming) readBody(r *bufio.Reader, size int) ([]byte, error) {
 	b := make([]byte, 0, min(size, growth))
 	for len(b) < size {
 		n := len(b)
@@ -203,8 +211,9 @@ func (in *incoming) readBody(r io.Reader, size int) ([]byte, error) {
 			b = append(make([]byte, 0, min(size, 4*n)), b...)
 		}
 		b = b[:cap(b)]
-		in.conn.SetReadDeadline(time.Now().Add(silenceMax))
-		m, err := io.ReadAtLeast(r, b[n:], min(len(b)-n, growth))
+		least := min(len(b)-n, growth)
+		in.patience(r, least)
+		m, err := io.ReadAtLeast(r, b[n:], least)
 		if err != nil {
 			return nil, err
 		}
