@@ -18,13 +18,13 @@ import (
 // fleet is the processes of a cluster on this machine, by replica id.
 type fleet []*server
 
-func newFleet(t *testing.T, size int, env ...string) fleet {
+func newFleet(t testing.TB, size int, env ...string) fleet {
 	t.Helper()
 	return newFleetOn(t, nil, size, env...)
 }
 
 // newFleetOn is a fleet on machines of a network, if that is not nil.
-func newFleetOn(t *testing.T, n *network, size int, env ...string) fleet {
+func newFleetOn(t testing.TB, n *network, size int, env ...string) fleet {
 	t.Helper()
 	env = append(env, "GALGO_CLUSTER_ENABLED=true", "GALGO_HTTP_ENABLED=false", "GALGO_QUIC_ENABLED=false", "GALGO_WEBSOCKET_ENABLED=false",
 		"GALGO_ROOT_USERNAME=iggy", "GALGO_ROOT_PASSWORD=iggy", "GALGO_CLUSTER_AUTH_ENABLED=true", "GALGO_CLUSTER_AUTH_SHARED_SECRET=a secret of the tests, which is long enough")
@@ -101,7 +101,7 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func createTopic(t *testing.T, c *client.Client, partitions uint32) (stream, topic galgo.Identifier) {
+func createTopic(t testing.TB, c *client.Client, partitions uint32) (stream, topic galgo.Identifier) {
 	t.Helper()
 	if _, err := c.CreateStream(context.Background(), "s"); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 
 // server is one galgo process after another on one data directory and address.
 type server struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	address string
 	env     []string
@@ -59,7 +59,7 @@ type server struct {
 	exited  <-chan error // closed when the process is gone
 }
 
-func newServer(t *testing.T, env ...string) *server {
+func newServer(t testing.TB, env ...string) *server {
 	t.Helper()
 	s := &server{t: t, dir: filepath.Join(t.TempDir(), "data"), address: freeAddress(t), env: env}
 	t.Cleanup(func() {
@@ -71,7 +71,7 @@ func newServer(t *testing.T, env ...string) *server {
 }
 
 // freeAddress finds a loopback address that nobody uses now.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

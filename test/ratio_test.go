@@ -102,29 +102,58 @@ func BenchmarkRatioPoll(b *testing.B) {
 func BenchmarkIdleWithThousandPartitions(b *testing.B) {
 	for b.Loop() {
 		s := benchServer(b)
-		c := s.connect(b)
-		ctx := context.Background()
-		if _, err := c.CreateStream(ctx, "idle"); err != nil {
-			b.Fatal(err)
-		}
-		if _, err := c.CreateTopic(ctx, galgo.NamedID("idle"), client.TopicSpec{Name: "t", Partitions: 1000}); err != nil {
-			b.Fatal(err)
-		}
-		for p := range uint32(1000) {
-			if _, err := c.SendMessages(ctx, galgo.NamedID("idle"), galgo.NamedID("t"), galgo.ToPartition(p), []galgo.Message{{Payload: []byte("x")}}); err != nil {
-				b.Fatal(err)
-			}
-		}
-		c.Close()
-		time.Sleep(2 * time.Second) // what the load left behind is done
-		const span = 10 * time.Second
-		before := s.processorTime(b)
-		time.Sleep(span)
-		used := s.processorTime(b) - before
+		fillThousandPartitions(b, s.connect(b))
+		used := idle(b, s.cmd)
 		s.kill()
-		b.ReportMetric(used.Seconds()/span.Seconds()*100, "%core")
+		b.ReportMetric(used[0], "%core")
 		b.ReportMetric(0, "ns/op")
 	}
+}
+
+// The same of each of three nodes that replicate them all.
+func BenchmarkIdleClusterWithThousandPartitions(b *testing.B) {
+	for b.Loop() {
+		f := newFleet(b, 3)
+		f.start()
+		fillThousandPartitions(b, f.dial(0))
+		used := idle(b, f[0].cmd, f[1].cmd, f[2].cmd)
+		for _, s := range f {
+			s.kill()
+		}
+		slices.Sort(used)
+		b.ReportMetric(used[0], "%core-least")
+		b.ReportMetric(used[2], "%core-most")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// fillThousandPartitions stores a message in each of a thousand partitions, and goes.
+func fillThousandPartitions(b *testing.B, c *client.Client) {
+	b.Helper()
+	const partitions = 1000
+	stream, topic := createTopic(b, c, partitions)
+	for p := range uint32(partitions) {
+		if _, err := c.SendMessages(context.Background(), stream, topic, galgo.ToPartition(p), []galgo.Message{{Payload: []byte("x")}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	c.Close()
+}
+
+// idle is what processes take while nobody asks anything of them, in percent of a core.
+func idle(b *testing.B, processes ...*exec.Cmd) []float64 {
+	b.Helper()
+	const settling, span = 3 * time.Second, 20 * time.Second
+	time.Sleep(settling) // what the load left behind is done
+	before, used := make([]time.Duration, len(processes)), make([]float64, len(processes))
+	for i, p := range processes {
+		before[i] = processorTime(b, p)
+	}
+	time.Sleep(span)
+	for i, p := range processes {
+		used[i] = (processorTime(b, p) - before[i]).Seconds() / span.Seconds() * 100
+	}
+	return used
 }
 
 // benchProcess is a server process for a benchmark, with the settings of a default
@@ -182,10 +211,10 @@ func (s *benchProcess) connect(b *testing.B) *client.Client {
 	return c
 }
 
-// processorTime is what the process has used, user and system.
-func (s *benchProcess) processorTime(b *testing.B) time.Duration {
+// processorTime is what a process has used, user and system.
+func processorTime(b *testing.B, process *exec.Cmd) time.Duration {
 	b.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process.Process.Pid))
 	if err != nil {
 		b.Fatal(err)
 	}
