@@ -92,8 +92,13 @@ func TestVerdict(t *testing.T) {
 		{spread{0.3, 0.1, 0.5}, 0.35, true, "median only"},
 		{spread{0.4, 0.1, 0.5}, 0.35, true, "not reached"},
 	} {
-		if got := verdict(c.s, c.target, c.less); !strings.Contains(got, c.want) || c.want == "reached" && got != c.want {
+		if got := verdict(c.s, 0, c.target, c.less); !strings.Contains(got, c.want) || c.want == "reached" && got != c.want {
 			t.Errorf("%+v against %v: %s, want %s", c.s, c.target, got, c.want)
+		}
+	}
+	for less, want := range map[bool]string{false: "as it must be", true: "**below what it must be**"} {
+		if got := verdict(spread{3, 2, 4}, 2, map[bool]float64{false: 4, true: 1}[less], less); got != want {
+			t.Errorf("3, must 2, less is better %v: %s, want %s", less, got, want)
 		}
 	}
 }

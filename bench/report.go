@@ -32,25 +32,32 @@ func (s spread) worst(less bool) float64 {
 // worstShare is how much of its aim the worst pair must reach.
 const worstShare = 0.75
 
-// verdict says whether the median reaches the aim and the worst pair most of it.
-func verdict(s spread, target float64, less bool) string {
-	median, worst := s.median/target, s.worst(less)/target
-	if less {
-		median, worst = 1/median, 1/worst
+// verdict says whether the median reaches the aim and the worst pair most of it, and if
+// not, whether the median is as it must be.
+func verdict(s spread, must, target float64, less bool) string {
+	by := func(ratio, of float64) float64 {
+		if less {
+			return of / ratio
+		}
+		return ratio / of
 	}
 	switch {
-	case median >= 1 && worst >= worstShare:
+	case by(s.median, target) >= 1 && by(s.worst(less), target) >= worstShare:
 		return "reached"
-	case median >= 1:
+	case by(s.median, target) >= 1:
 		return "reached in the median only"
+	case must > 0 && by(s.median, must) >= 1:
+		return "as it must be"
+	case must > 0:
+		return "**below what it must be**"
 	}
-	return "**not reached**"
+	return "not reached"
 }
 
 // line is a row of the table as it is printed.
 type line struct {
 	id, what, beside string
-	target           float64
+	must, target     float64
 	less             bool
 	ratio            spread
 	bare             *spread // galgo by the bare program
@@ -95,7 +102,7 @@ func ours(p pair) sample   { return p.ours }
 func theirs(p pair) sample { return p.theirs }
 
 func lineOf(r row, res *result, value func(sample) float64, unit func(float64) string) line {
-	l := line{id: r.id, what: r.what, beside: r.beside, target: r.target, less: r.less, pairs: len(res.pairs), dropped: res.dropped, unit: unit}
+	l := line{id: r.id, what: r.what, beside: r.beside, must: r.must, target: r.target, less: r.less, pairs: len(res.pairs), dropped: res.dropped, unit: unit}
 	if l.pairs == 0 {
 		return l
 	}
@@ -118,16 +125,16 @@ func lineOf(r row, res *result, value func(sample) float64, unit func(float64) s
 // derived are figures of the resources that other rows have used.
 var derived = []struct {
 	id, of, what string
-	target       float64
+	must, target float64
 	value        func(sample) float64
 	unit         func(float64) string
 }{
-	{"U1", "P1", "processor seconds a GB of the servers in P1", 0.2, cost, processor},
-	{"U1", "P3", "processor seconds a GB of the servers in P3", 0.2, cost, processor},
-	{"U1", "P4", "processor seconds a GB of the servers in P4", 0.2, cost, processor},
-	{"U2", "C1", "processor seconds a GB of the server in C1", 0.2, cost, processor},
-	{"U3", "P1", "peak memory of the server in P1", 1, peakOf, mebibytes},
-	{"U3", "P3", "peak memory of a server in P3", 1, peakOf, mebibytes},
+	{"U1", "P1", "processor seconds a GB of the servers in P1", 0, 0.2, cost, processor},
+	{"U1", "P3", "processor seconds a GB of the servers in P3", 0, 0.2, cost, processor},
+	{"U1", "P4", "processor seconds a GB of the servers in P4", 0, 0.2, cost, processor},
+	{"U2", "C1", "processor seconds a GB of the server in C1", 0, 0.2, cost, processor},
+	{"U3", "P1", "peak memory of the server in P1", 2, 1, peakOf, mebibytes},
+	{"U3", "P3", "peak memory of a server in P3", 2, 1, peakOf, mebibytes},
 }
 
 func peakOf(s sample) float64 { return float64(s.peak) }
@@ -146,7 +153,7 @@ func (b *bench) lines(stages []stage) (lines []line) {
 	}
 	for _, d := range derived {
 		if r, ok := rows[d.of]; ok {
-			r.id, r.what, r.target, r.less = d.id, d.what, d.target, true
+			r.id, r.what, r.must, r.target, r.less = d.id, d.what, d.must, d.target, true
 			l := lineOf(r, b.results[d.of], d.value, d.unit)
 			l.bare = nil
 			lines = append(lines, l)
@@ -172,7 +179,7 @@ func (l line) text() string {
 	}
 	var t strings.Builder
 	fmt.Fprintf(&t, "%s %s\n  ratio %.2f [%.2f .. %.2f], aim %s: %s; %d pairs, %d dropped\n",
-		l.id, l.what, l.ratio.median, l.ratio.least, l.ratio.most, l.aim(), strings.Trim(verdict(l.ratio, l.target, l.less), "*"), l.pairs, l.dropped)
+		l.id, l.what, l.ratio.median, l.ratio.least, l.ratio.most, l.aim(), strings.Trim(verdict(l.ratio, l.must, l.target, l.less), "*"), l.pairs, l.dropped)
 	if l.bare != nil {
 		fmt.Fprintf(&t, "  %.2f [%.2f .. %.2f] of the bare program\n", l.bare.median, l.bare.least, l.bare.most)
 	}
@@ -196,10 +203,14 @@ func (l line) ofBare() string {
 }
 
 func (l line) aim() string {
-	if l.less {
-		return fmt.Sprintf("at most %.2g", l.target)
+	aim := fmt.Sprintf("%.2g", l.target)
+	if l.must > 0 {
+		aim += fmt.Sprintf(", must %.2g", l.must)
 	}
-	return fmt.Sprintf("%.2g", l.target)
+	if l.less {
+		return "at most " + aim
+	}
+	return aim
 }
 
 func (s side) text(unit func(float64) string) string {
@@ -260,7 +271,7 @@ func markdown(lines []line) string {
 			continue
 		}
 		fmt.Fprintf(&t, "| %s | %s | %s | %s | %s | %.2f (%.2f to %.2f) | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
-			l.id, l.what, l.peer(), l.unit(l.ours.value), l.unit(l.theirs.value), l.ratio.median, l.ratio.least, l.ratio.most, l.aim(), verdict(l.ratio, l.target, l.less),
+			l.id, l.what, l.peer(), l.unit(l.ours.value), l.unit(l.theirs.value), l.ratio.median, l.ratio.least, l.ratio.most, l.aim(), verdict(l.ratio, l.must, l.target, l.less),
 			l.ofBare(), l.ours.latency(), l.theirs.latency(), l.ours.processor(), l.theirs.processor(), mebibytes(l.ours.memory), mebibytes(l.theirs.memory))
 	}
 	return t.String()
