@@ -50,6 +50,46 @@ func TestSpareWhoseNameIsInDoubt(t *testing.T) {
 	wantLast(t, rec, last)
 }
 
+// The same of the file that a start puts in the place of the last one, also where all that
+// it holds has a witness.
+func TestTailWhoseNameIsInDoubt(t *testing.T) {
+	for name, tear := range map[string]func(*testing.T, *Log, *prepares){
+		"nothing witnesses the last record": func(*testing.T, *Log, *prepares) {},
+		"a write behind a mark was torn": func(t *testing.T, l *Log, _ *prepares) {
+			must(t, l.Mark())
+			must(t, writeTrace(l.cur, l.end))
+		},
+		"the first write into a file was torn": func(t *testing.T, l *Log, p *prepares) {
+			for l.cur.sequence == 1 {
+				must(t, l.Write([]Record{p.next(7, 3000)}, true)) // leaves room in the first file
+			}
+			must(t, l.cur.f.WriteAt([]byte{0xEE}, blockSize+frameSize+vsr.HeaderSize))
+			must(t, l.cur.f.Sync())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, p := memdisk.New(memdisk.Options{}), newPrepares()
+			l, _ := mustOpen(t, d)
+			must(t, l.Write([]Record{p.next(7, 40)}, true))
+			tear(t, l, p)
+			d = d.Kill()
+			doubt(d, 2) // behind the rename
+			if _, _, err := Open(d, testDir, testOptions()); !errors.Is(err, ErrPoisoned) {
+				t.Fatal(err)
+			}
+			d = d.Kill()
+			l, _ = mustOpen(t, d)
+			last, _ := l.Last(7)
+			h, err := l.Header(7, last)
+			must(t, err)
+			p.rewind(h)
+			must(t, l.Write([]Record{p.next(7, 40)}, true))
+			_, rec := mustOpen(t, d.PowerLoss(nil))
+			wantLast(t, rec, last+1)
+		})
+	}
+}
+
 func TestFirstFileWhoseNameIsInDoubt(t *testing.T) {
 	d, p := memdisk.New(memdisk.Options{}), newPrepares()
 	must(t, d.MkdirAll(testDir))

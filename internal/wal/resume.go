@@ -82,12 +82,16 @@ func (l *Log) replaceTail(s *scanner, v verdict) (witness Position, err error) {
 		return witness, errors.Join(err, f.Close())
 	}
 	copied := &file{f: f, name: temp, fileHeader: old.fileHeader}
-	if end+markRoom <= old.size && !l.empty() {
-		if witness, err = l.writeFirstMark(copied, v.before); err != nil {
-			return witness, errors.Join(err, f.Close())
-		}
+	marked := end+markRoom <= old.size && !l.empty()
+	if v.before.File > 0 { // the first record of a file says where the one before ended
+		err = l.markCopy(copied, v.before)
 	}
-	err = f.Sync()
+	if err == nil && marked {
+		err = writeTrace(copied, l.end)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
 	if err == nil {
 		start := s.starts[v.index]
 		if end == blockSize {
@@ -103,7 +107,29 @@ func (l *Log) replaceTail(s *scanner, v verdict) (witness Position, err error) {
 		return witness, err
 	}
 	l.cur, l.files[v.index] = placed, placed
+	if marked {
+		witness = Position{placed.sequence, l.end}
+		if err := l.markCopy(placed, witness); err != nil {
+			return witness, err
+		}
+		if err := placed.f.Sync(); err != nil {
+			return witness, fmt.Errorf("wal: %w", err)
+		}
+	}
 	return witness, old.f.Close()
+}
+
+// writeTrace leaves, behind what was copied, what a torn write would. If the sync of the
+// directory fails behind the rename, no later one makes the name of the copy durable, and
+// the next start cannot know: it finds a torn tail, and replaces it once more.
+func writeTrace(to *file, at int64) error {
+	var b [frameSize]byte
+	f := frame{kind: KindMark, file: to.sequence, at: at}
+	f.put(b[:]) // and no checksum
+	if err := to.f.WriteAt(b[:], at); err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	return nil
 }
 
 // takeTemp takes the last spare of that size, so that a full disk does not keep
@@ -181,21 +207,16 @@ func (l *Log) copyPrefix(to disk.File, from *file, size int64) error {
 	return nil
 }
 
-// writeFirstMark writes the mark that witnesses what was copied, and returns up to where.
-// It may say so although neither is synced yet: nobody reads this file before both are.
-// The first record of a file says where the one before ended.
-func (l *Log) writeFirstMark(to *file, before Position) (synced Position, err error) {
-	l.cur = to
-	if synced = before; before.File == 0 {
-		synced = Position{to.sequence, l.end}
-	}
+// markCopy writes a mark behind what was copied, which says that the log was synced up to
+// a place.
+func (l *Log) markCopy(to *file, synced Position) error {
 	l.batch.mark[0] = Record{Kind: KindMark, Op: vsr.Op(l.low)}
 	at := l.end
 	l.encode(l.batch.mark[:], synced)
 	if err := to.f.WriteAt(bytes.Join(l.batch.bufs, nil), at); err != nil {
-		return synced, fmt.Errorf("wal: %w", err)
+		return fmt.Errorf("wal: %w", err)
 	}
-	return synced, nil
+	return nil
 }
 
 // verifyCopy reads back what is about to replace the only other copy.
