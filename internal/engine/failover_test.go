@@ -11,6 +11,7 @@ import (
 	"galgo"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/edge"
+	"galgo/internal/metadata"
 	"galgo/internal/vsr"
 	"galgo/internal/wire"
 )
@@ -183,6 +184,25 @@ func TestBackupsDecideNothing(t *testing.T) {
 			if c.numbered(i, g, 1, &reply); !c.pass() || reply.Code != galgo.CodeTransientNotAccepted {
 				t.Errorf("node %d: a send was answered %v", i, reply.Code)
 			}
+		}
+	}
+}
+
+// A primary that does not know what a client has seen refuses nothing for good: it may be
+// deposed, and not have noticed yet.
+func TestPrimaryRefusesNothingThatIsNewToIt(t *testing.T) {
+	c, admin, _ := topicOf(t)
+	w, ahead := c.nodes[c.leader(0)], uint64(c.status(c.leader(0), 0).CommitMin)+1
+	by := metadata.Credential{Kind: metadata.CredentialPassword, Op: ahead}
+	for name, req := range map[string]edge.MetadataRequest{
+		"a session":  {Operation: wire.OperationCreateStream, Client: admin.id, Session: ahead, Request: 1},
+		"a password": {Operation: wire.OperationRegister, Client: galgo.ClientID{8}, Body: by.Append(nil)},
+	} {
+		got := edge.MetadataReply{Code: unanswered}
+		w.engine.Metadata(req, func(r edge.MetadataReply) { got = r })
+		c.round()
+		if got.Outcome != edge.OutcomeResult || got.Code != galgo.CodeTransientNotAccepted {
+			t.Errorf("%s: outcome %v, code %v", name, got.Outcome, got.Code)
 		}
 	}
 }

@@ -206,13 +206,24 @@ func (m *Metadata) crowded(size int) bool {
 
 // refusal is the answer that the present state gives, unless the client may know a
 // later one: so it does when its session, which is the op of its login, is not known
-// here. A primary that was deposed and has not noticed yet finds out like this.
+// here, or what it signs in with. A primary that was deposed and has not noticed yet finds
+// out like this.
 func (m *Metadata) refusal(req MetadataRequest, r MetadataReply) MetadataReply {
-	behind := m.group.behind() || req.Session > uint64(m.group.core().CommitMin()) && m.cfg.Replicas > 1
+	behind := m.group.behind() || req.knows() > uint64(m.group.core().CommitMin()) && m.cfg.Replicas > 1
 	if behind && r.Outcome != OutcomeReply {
 		return MetadataReply{Outcome: OutcomeResult, Operation: req.Operation, Code: galgo.CodeTransientNotAccepted}
 	}
 	return r
+}
+
+// knows is an op that whoever asks has seen the outcome of.
+func (req *MetadataRequest) knows() uint64 {
+	if req.Operation == wire.OperationRegister {
+		if by, err := metadata.DecodeCredential(req.Body); err == nil {
+			return by.Op
+		}
+	}
+	return req.Session
 }
 
 // preflight applies the checks that come before the log, in the order of
