@@ -25,7 +25,7 @@ var ambushes = []struct {
 
 // lurk is told of each call of a disk that was done.
 func (s *nemesis) lurk(t *tap, op memdisk.Op, name string) {
-	if s.w.calm || t.doom != nil || t.dead || !s.w.plan.faults[faultAmbush] {
+	if s.w.calm || s.watches() || t.doom != nil || t.dead || !s.w.plan.faults[faultAmbush] {
 		return
 	}
 	for i := range ambushes {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"galgo/internal/shard"
 	"galgo/internal/vsr"
 )
 
@@ -17,6 +18,7 @@ func (k *checks) reads(n *node, group vsr.GroupID, op vsr.Op) {
 	n.served[group] = op
 	k.w.cover.Reads++
 	k.ofItsView(n, group, op)
+	k.afterSilence(n, group, op)
 	if patience := k.staleness(); patience > 0 {
 		if due := k.w.model.group(group).answeredBefore(k.w.now - patience); op < due {
 			k.w.fail("reads", "node %d answers from op %d of group %d; op %d was answered to a client more than %s s ago", n.id, op, group, due, clock(patience))
@@ -40,6 +42,66 @@ func (k *checks) ofItsView(n *node, group vsr.GroupID, op vsr.Op) {
 		if b.view <= s.State.View && op < b.answered {
 			k.w.fail("reads", "node %d answers from op %d of group %d in view %d; op %d was answered before view %d began", n.id, op, group, s.State.View, b.answered, b.view)
 		}
+	}
+}
+
+// silence is how long a backup has not heard who leads a group, in ticks of its own: so no
+// clock decides, and nothing that makes nodes or frames late hides anything.
+type silence struct {
+	since int // tick of its loop
+	view  vsr.View
+	beat  uint64 // the newest heartbeat of that view
+	owed  vsr.Op // the commit point that it was told when it heard its primary again
+}
+
+// silenceSlack is for ticks between the arrival of a message and the turn that takes it.
+const silenceSlack = 2
+
+func (k *checks) silent(n *node, group vsr.GroupID) bool {
+	ticks := n.loops[n.loopOf(group)].ticks - n.silences[group].since
+	return ticks > k.w.plan.timing.ElectionTicks+silenceSlack
+}
+
+// hears takes note of what a node is told. Only who leads its view can end a silence, with
+// news; what was chosen meanwhile is what the first heartbeat says.
+func (k *checks) hears(n *node, m *vsr.Message) {
+	n.hears[m.Group] = true
+	s, ok := n.status(m.Group)
+	q := n.silences[m.Group]
+	switch {
+	case !ok:
+		return
+	case m.Kind == vsr.MessageStartView && !(m.View == s.State.View && follows(&s)): // else it is no news
+	case m.Kind == vsr.MessageCommit && m.View == s.State.View && (q.view != m.View || m.Beat > q.beat):
+		q.view, q.beat = m.View, m.Beat
+		if s.Status == vsr.StatusNormal && k.silent(n, m.Group) {
+			q.owed = max(q.owed, m.Commit)
+			k.w.cover.Silences++
+		}
+	default:
+		return
+	}
+	q.since = n.loops[n.loopOf(m.Group)].ticks
+	n.silences[m.Group] = q
+}
+
+// follows: the log is that of a view that runs here.
+func follows(s *shard.Status) bool {
+	return s.Status == vsr.StatusNormal && s.State.LogView == s.State.View && s.State.Doubt == 0
+}
+
+// afterSilence: a backup that has not heard its primary for an election timeout reads
+// nothing, and after that nothing of before it was told what others had done.
+func (k *checks) afterSilence(n *node, group vsr.GroupID, op vsr.Op) {
+	s, _ := n.status(group)
+	if k.w.plan.replicas == 1 || s.Leader == n.id {
+		return
+	}
+	if k.silent(n, group) {
+		k.w.fail("reads", "node %d answers from op %d of group %d, and has not heard its primary for an election timeout", n.id, op, group)
+	}
+	if owed := n.silences[group].owed; op < owed {
+		k.w.fail("reads", "node %d answers from op %d of group %d; when it heard its primary again, it was told of op %d", n.id, op, group, owed)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"galgo"
 	"galgo/internal/edge"
 	"galgo/internal/partition"
+	"galgo/internal/shard"
 	"galgo/internal/vsr"
 )
 
@@ -30,6 +31,25 @@ func opByHand(op vsr.Op, consumer uint32) *vsr.Prepare {
 	p.Identity = vsr.Identity{byte(op), byte(consumer)}
 	return p
 }
+
+func acknowledgement(view vsr.View, op vsr.Op) *vsr.Message {
+	return &vsr.Message{Kind: vsr.MessagePrepareOk, Group: handGroup, View: view, Op: op}
+}
+
+// aBackup is one of the metadata group, and the heartbeats of its primary.
+func aBackup(w *world) (*node, func(commit vsr.Op) *vsr.Message) {
+	n := w.nodes[0]
+	s, _ := n.status(vsr.MetadataGroup)
+	if s.Leader == n.id {
+		n = w.nodes[1]
+	}
+	return n, func(commit vsr.Op) *vsr.Message {
+		return &vsr.Message{Kind: vsr.MessageCommit, View: s.State.View, Commit: commit, Beat: 1<<32 + uint64(commit)}
+	}
+}
+
+// longSilence is more ticks than any election timeout has.
+const longSilence = 1000
 
 func wantFailure(t *testing.T, w *world, check string) {
 	t.Helper()
@@ -72,6 +92,55 @@ func TestCheckerByHand(t *testing.T) {
 			for _, op := range []vsr.Op{1, 2, 2} {
 				w.model.applies(w.nodes[0], opByHand(op, 7))
 			}
+		}},
+		"a replica comes back without what it has acknowledged": {"held", func(w *world) {
+			w.checks.acknowledges(w.nodes[1], acknowledgement(3, 5))
+			w.checks.keeps(w.nodes[1], shard.Status{Group: handGroup, Head: 4, State: vsr.State{View: 3}})
+		}},
+		"a replica comes back with what it has acknowledged": {"", func(w *world) {
+			w.checks.acknowledges(w.nodes[1], acknowledgement(3, 5))
+			w.checks.acknowledges(w.nodes[1], acknowledgement(3, 4))
+			w.checks.keeps(w.nodes[1], shard.Status{Group: handGroup, Head: 5, State: vsr.State{View: 3}})
+		}},
+		"a replica gave up what it had acknowledged, as the view ended": {"", func(w *world) {
+			w.checks.acknowledges(w.nodes[1], acknowledgement(3, 5))
+			w.checks.keeps(w.nodes[1], shard.Status{Group: handGroup, Head: 4, State: vsr.State{View: 4, LogView: 3}})
+		}},
+		"an empty disk has acknowledged nothing": {"", func(w *world) {
+			w.checks.acknowledges(w.nodes[1], acknowledgement(3, 5))
+			w.checks.replaced(w.nodes[1])
+			w.checks.keeps(w.nodes[1], shard.Status{Group: handGroup, Head: 0, State: vsr.State{View: 3}})
+		}},
+		"a backup answers that has not heard its primary for long": {"reads", func(w *world) {
+			n, beat := aBackup(w)
+			w.checks.hears(n, beat(0))
+			n.loops[0].ticks += longSilence
+			w.checks.reads(n, vsr.MetadataGroup, 0)
+		}},
+		"a backup answers from before a silence": {"reads", func(w *world) {
+			n, beat := aBackup(w)
+			n.loops[0].ticks += longSilence
+			w.checks.hears(n, beat(7))
+			w.checks.reads(n, vsr.MetadataGroup, 6)
+		}},
+		"a backup answers after a silence from what it was told": {"", func(w *world) {
+			n, beat := aBackup(w)
+			n.loops[0].ticks += longSilence
+			w.checks.hears(n, beat(7))
+			w.checks.hears(n, beat(9))
+			w.checks.reads(n, vsr.MetadataGroup, 7)
+		}},
+		"an old heartbeat ends no silence": {"reads", func(w *world) {
+			n, beat := aBackup(w)
+			w.checks.hears(n, beat(7))
+			n.loops[0].ticks += longSilence
+			w.checks.hears(n, beat(7))
+			w.checks.reads(n, vsr.MetadataGroup, 7)
+		}},
+		"a backup that hears its primary is a little behind": {"", func(w *world) {
+			n, beat := aBackup(w)
+			w.checks.hears(n, beat(7))
+			w.checks.reads(n, vsr.MetadataGroup, 6)
 		}},
 		"what a client was answered for was applied nowhere": {"acknowledged", func(w *world) {
 			c := w.crowd.clients[0]

@@ -17,6 +17,8 @@ type checks struct {
 	shown []map[vsr.GroupID]vsr.State
 	// durable is what its disk was last found to hold.
 	durable []map[vsr.GroupID]vsr.State
+	// acked is the last op of each group that it has acknowledged, and in which view.
+	acked []map[vsr.GroupID]acknowledged
 }
 
 func newChecks(w *world) *checks {
@@ -25,8 +27,15 @@ func newChecks(w *world) *checks {
 		k.seen = append(k.seen, map[vsr.GroupID]shard.Status{})
 		k.shown = append(k.shown, map[vsr.GroupID]vsr.State{})
 		k.durable = append(k.durable, map[vsr.GroupID]vsr.State{})
+		k.acked = append(k.acked, map[vsr.GroupID]acknowledged{})
 	}
 	return k
+}
+
+// acknowledged is an op that a replica has told a primary it holds.
+type acknowledged struct {
+	view vsr.View
+	op   vsr.Op
 }
 
 // anything reports whether there is anything to lose yet.
@@ -40,6 +49,7 @@ func (k *checks) started(n *node) {
 				k.w.fail("amnesia", "node %d comes back with view %d, log_view %d of group %d; it has shown view %d, log_view %d",
 					n.id, s.State.View, s.State.LogView, s.Group, was.View, was.LogView)
 			}
+			k.keeps(n, s)
 			if applied := n.applied[s.Group]; applied != 0 && applied != s.CommitMin {
 				k.w.fail("order", "node %d comes back with op %d of group %d applied, but commit_min %d", n.id, applied, s.Group, s.CommitMin)
 			}
@@ -48,6 +58,14 @@ func (k *checks) started(n *node) {
 		}
 	}
 	k.compareState(n)
+}
+
+// keeps: while a view lasts, its log only grows at a replica. So what it has acknowledged
+// in the view that it comes back with is there.
+func (k *checks) keeps(n *node, s shard.Status) {
+	if was := k.acked[n.id][s.Group]; !n.rotten && s.State.View == was.view && s.Head < was.op {
+		k.w.fail("held", "node %d comes back with op %d of group %d in view %d; it has acknowledged op %d there", n.id, s.Head, s.Group, was.view, was.op)
+	}
 }
 
 // wholeAlone: the disk of a single node is its quorum. It comes back with all that
@@ -74,6 +92,9 @@ func (k *checks) turned(n *node, loop int) {
 	for _, s := range n.engine.Statuses(loop) {
 		was, ok := seen[s.Group]
 		seen[s.Group] = s
+		if !ok {
+			n.silences[s.Group] = silence{since: n.loops[loop].ticks}
+		}
 		if !ok || was == s {
 			continue
 		}
@@ -146,6 +167,9 @@ func (k *checks) leaves(n *node, m *vsr.Message) {
 			k.w.fail("vote", "node %d takes a checkpoint and votes as if it could tell: %s", n.id, describe(m))
 		}
 	}
+	if m.Kind == vsr.MessagePrepareOk {
+		k.acknowledges(n, m)
+	}
 	if m.Kind == vsr.MessageStartView && m.View != firstView(m.Group, k.w.plan.replicas) { // that one is not announced when it begins
 		k.w.model.group(m.Group).begins(m.View)
 	}
@@ -167,15 +191,25 @@ func (k *checks) leaves(n *node, m *vsr.Message) {
 	}
 }
 
+func (k *checks) acknowledges(n *node, m *vsr.Message) {
+	was, is := k.acked[n.id][m.Group], acknowledged{m.View, m.Op}
+	if is.view == was.view {
+		is.op = max(is.op, was.op)
+	}
+	k.acked[n.id][m.Group] = is
+}
+
 func (k *checks) ended(n *node) {
 	clear(k.seen[n.id])
 	clear(n.hears)
+	clear(n.silences)
 }
 
 // replaced: an empty disk remembers nothing, and need not.
 func (k *checks) replaced(n *node) {
 	clear(k.shown[n.id])
 	clear(k.durable[n.id])
+	clear(k.acked[n.id])
 }
 
 // torn counts the torn tails that a start is about to find.

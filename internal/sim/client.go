@@ -126,7 +126,7 @@ func (c *client) later() {
 		if c.w.calm {
 			return
 		}
-		if d := c.w.nemesis.dance; d == nil || !d.hush {
+		if d := c.w.nemesis.dance; d == nil || !d.hush && !d.gaze {
 			c.act()
 		}
 		c.later()

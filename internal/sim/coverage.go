@@ -38,6 +38,7 @@ type Coverage struct {
 	Sends, SendsAcked, SendsRepeated, SendsAlreadyStored int
 	Polls, PolledMessages, PollsOfDisk, PollsStale       int
 	PollsDamaged, PollsFailed, Reads, ReadsTimed         int
+	Silences                                             int // of backups, that ended
 	Offsets, OffsetReads                                 int
 	MemberPolls, MemberCommits, MembersFenced, Claims    int
 	GroupsChecked, HandOvers, SegmentsDeleted            int
@@ -148,7 +149,7 @@ func keysOf(field string) (keys []string) {
 		for _, d := range newNemesis(&world{plan: plan{faults: everyFault()}}).deeds {
 			keys = append(keys, string(d.fault))
 		}
-		return append(keys, string(faultFork), string(faultStray), string(faultAstray), string(faultDecay))
+		return append(keys, string(faultFork), string(faultStray), string(faultAstray), string(faultDecay), string(faultDoubt))
 	case "Ambushes":
 		return keysOfAmbushes()
 	}

@@ -31,7 +31,9 @@ type dance struct {
 	eyed  *node             // whom clients read from most
 	said  map[vsr.GroupID]spoken
 	hush  bool // clients ask for nothing
+	gaze  bool // clients only read, from whom they look at
 	grows bool // clients press for partitions that come and go
+	alone bool // nothing else goes wrong
 }
 
 // spoken is the last op of a group that was spoken of, and the commit point that its
@@ -48,11 +50,15 @@ type step struct {
 	reaches bool // it is of the op of the first step, or of a later one
 	until   bool // whoever else says it is cut off: the step lasts until it is the turn of by
 	quiet   bool // clients ask for nothing until it is over
+	reading bool // clients only read until it is over, from whom they look at
 	unseen  bool // nobody sees the connections break of who is harmed
+	mute    bool // nor those that are cut
 	hears   int  // how many of those whom it is for
 	cut     role // who is cut off
 	hit     role // who is harmed
 	harm    harm
+	lag     role  // whose disk does nothing but the logs from then on
+	eye     role  // whom clients look at from then on
 	wait    bool  // until it has arrived
 	echo    bool  // old answers come to who speaks
 	before  int64 // µs until it begins
@@ -86,80 +92,100 @@ const (
 // all receivers.
 const all = 99
 
+// figure is a dance that is known.
+type figure struct {
+	name   string
+	around floor
+	alone  bool // nothing else goes wrong meanwhile: it needs more steps than misfortune leaves time for
+	steps  []step
+}
+
+// floor says around which groups a figure goes.
+type floor uint8
+
+const (
+	anyGroup      floor = iota
+	metadataGroup       // and clients press for partitions that come and go
+	partitions
+)
+
 // figures are dances that are known to be dangerous.
-var figures = []struct {
-	name     string
-	metadata bool // around that group and what makes others; else around any
-	steps    []step
-}{
-	{"three logs", false, []step{ // the latest of them is not the one with the latest op
+var figures = []figure{
+	{name: "three logs", steps: []step{ // the latest of them is not the one with the latest op
 		{kind: vsr.MessagePrepare, cut: speaker},
 		{kind: vsr.MessageStartView, cut: speaker},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer},
 		{kind: vsr.MessageStartView, hears: all, before: 20 * millisecond},
 	}},
-	{"an answer to another question", false, []step{ // the body of an op that is not wanted any more
+	{name: "an answer to another question", steps: []step{ // the body of an op that is not wanted any more
 		{kind: vsr.MessagePrepare, cut: bystander, hit: speaker, harm: killed, wait: true},
 		{kind: vsr.MessageRepairPrepare, cut: speaker},
 		{kind: vsr.MessagePrepare},
 		{kind: vsr.MessageRequestPrepares, hears: all, echo: true},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer},
 	}},
-	{"a part of a log", false, []step{ // one that is replaced holds less than before
+	{name: "a part of a log", steps: []step{ // one that is replaced holds less than before
 		{kind: vsr.MessagePrepare, hears: all, cut: bystander},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: between2, hit: speaker, harm: robbed, wait: true, before: 60 * millisecond},
 		{kind: vsr.MessageRepairPrepare, hears: all, cut: speaker, hit: hearer, harm: anyHarm, wait: true},
 		{kind: vsr.MessageStartView, hears: all},
 	}},
-	{"a part of a young log", false, []step{ // the same in the first view, which leaves no record of its own
+	{name: "a part of a young log", steps: []step{ // the same in the first view, which leaves no record of its own
 		{kind: vsr.MessagePrepare, birth: true, hears: 1, cut: between2},
 		{kind: vsr.MessagePrepareOk, by: theSecond, hears: all, hit: speaker, harm: robbed, wait: true, unseen: true, before: 60 * millisecond},
 		{kind: vsr.MessageRepairPrepare, by: theFirst, hears: 1, cut: speaker, hit: theSecond, harm: killed, wait: true, unseen: true},
 		{kind: vsr.MessageStartView, hears: all},
 		{kind: vsr.MessagePrepareOk, hears: all, wait: true},
 	}},
-	{"a birth", false, []step{ // the first primary forgets what it has begun
+	{name: "a birth", steps: []step{ // the first primary forgets what it has begun
 		{kind: vsr.MessagePrepare, birth: true, hears: 1, hit: speaker, harm: blackout, unseen: true},
 		{kind: vsr.MessagePrepare, by: theFirst, hears: all, wait: true, before: 5 * millisecond},
 		{kind: vsr.MessageCommit, hears: all, wait: true},
 	}},
-	{"what a start took for committed", true, []step{ // it learned that of an op which a view drops
-		{kind: vsr.MessagePrepare, fresh: true, news: true, hears: 1, cut: hearer, hit: speaker, harm: blackout},
+	{name: "what a start took for committed", around: metadataGroup, alone: true, steps: []step{ // it learned that of an op which a view drops
+		{kind: vsr.MessagePrepare, fresh: true, news: true, hears: 1, cut: hearer, lag: hearer, hit: speaker, harm: blackout},
 		{kind: vsr.MessagePrepareOk, by: theSecond, reaches: true, hit: speaker, harm: blackout, quiet: true},
 		{kind: vsr.MessageDoViewChange, hears: all, cut: letIn, quiet: true},
 		{kind: vsr.MessagePrepareOk, by: theSecond, hit: speaker, harm: anyHarm, quiet: true},
 		{kind: vsr.MessageStartView, hears: all},
 	}},
-	{"a forgotten vote", false, []step{ // who voted is replaced, and its vote comes late
+	{name: "a forgotten vote", steps: []step{ // who voted is replaced, and its vote comes late
 		{kind: vsr.MessagePrepare, cut: speaker},
 		{kind: vsr.MessageDoViewChange, cut: hearer, hit: speaker, harm: robbed},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer, wait: true, before: 20 * millisecond},
 		{kind: vsr.MessageStartViewChange, hears: all, echo: true},
 	}},
-	{"a forgotten view", false, []step{ // who acknowledged in a view is replaced, and meets the one before
+	{name: "a forgotten view", steps: []step{ // who acknowledged in a view is replaced, and meets the one before
 		{kind: vsr.MessagePrepare, cut: speaker},
 		{kind: vsr.MessagePrepareOk, hears: all, cut: hearer, hit: speaker, harm: robbed, wait: true},
 		{kind: vsr.MessagePrepareOk, hears: all, before: 20 * millisecond},
 	}},
-	{"a reader goes back", false, []step{ // only one has heard what is committed, and forgets it
+	{name: "a reader goes back", steps: []step{ // only one has heard what is committed, and forgets it
 		{kind: vsr.MessageCommit, hears: 1, cut: speaker, hit: hearer, harm: anyHarm, wait: true, before: 10 * millisecond},
 		{kind: vsr.MessageStartView, hears: all},
 		{kind: vsr.MessagePrepareOk, cut: bystander, wait: true},
 	}},
-	{"an acknowledgement of another view", false, []step{ // who leads again is told of an op that it has lost
+	{name: "a silence", around: partitions, alone: true, steps: []step{ // who was cut off hears its primary again, and has missed what others were answered
+		{kind: vsr.MessageCommit, hears: 1, cut: hearer, eye: hearer, mute: true},
+		{kind: vsr.MessageSuspect, by: theSecond},
+		{kind: vsr.MessagePrepare, by: theFirst, fresh: true, hears: all},
+		{kind: vsr.MessageCommit, by: theFirst, hears: all, cut: letIn, reading: true, before: 60 * millisecond},
+		{kind: vsr.MessageCommit, by: theFirst, hears: all, reading: true, before: 150 * millisecond},
+	}},
+	{name: "an acknowledgement of another view", steps: []step{ // who leads again is told of an op that it has lost
 		{kind: vsr.MessagePrepare, fresh: true, hears: 1, cut: hearer, hit: speaker, harm: blackout},
 		{kind: vsr.MessageStartView, by: theFirst, until: true, hears: all, quiet: true},
 		{kind: vsr.MessagePrepare, by: theFirst, echo: true, cut: speaker, wait: true},
 		{kind: vsr.MessageStartView, hears: all, before: 20 * millisecond},
 		{kind: vsr.MessagePrepareOk, hears: all, wait: true},
 	}},
-	{"late acknowledgements", false, []step{
+	{name: "late acknowledgements", steps: []step{
 		{kind: vsr.MessagePrepareOk, cut: hearer},
 		{kind: vsr.MessageStartView, hears: all, echo: true},
 		{kind: vsr.MessagePrepare, echo: true, cut: speaker, wait: true},
 		{kind: vsr.MessageStartView, hears: all},
 	}},
-	{"a gap", false, []step{ // one lags behind while views come and go
+	{name: "a gap", steps: []step{ // one lags behind while views come and go
 		{kind: vsr.MessagePrepare, hears: 1, cut: bystander},
 		{kind: vsr.MessagePrepare, cut: speaker, before: 40 * millisecond},
 		{kind: vsr.MessageStartView, hears: all, before: 5 * millisecond},
@@ -205,11 +231,7 @@ func (s *nemesis) beginDance() {
 				d.steps = append(d.steps, drawStep(d.rng))
 			}
 		} else {
-			f := pick(d.rng, figures...)
-			d.name, d.steps = f.name, append(d.steps, f.steps...)
-			if d.grows = f.metadata; d.grows {
-				d.group = vsr.MetadataGroup
-			}
+			d.follow(pick(d.rng, figures...))
 			if oneIn(d.rng, 4) {
 				d.steps[d.rng.IntN(len(d.steps))] = drawStep(d.rng)
 			}
@@ -218,6 +240,24 @@ func (s *nemesis) beginDance() {
 		d.gather(100)
 		d.press()
 	})
+}
+
+// follow makes the dance a figure.
+func (d *dance) follow(f figure) {
+	d.name, d.steps, d.alone = f.name, slices.Clone(f.steps), f.alone
+	switch f.around {
+	case metadataGroup:
+		d.group, d.grows = vsr.MetadataGroup, true
+	case partitions:
+		for range 8 {
+			if d.group == vsr.MetadataGroup {
+				d.group = d.s.danceFloor()
+			}
+		}
+	}
+	if d.alone {
+		d.s.relent()
+	}
 }
 
 // gather waits until all nodes have come who may, and somebody leads the group.
@@ -270,7 +310,7 @@ func (d *dance) next() {
 	}
 	t := &trap{step: d.steps[0]}
 	d.steps = d.steps[1:]
-	d.hush = t.quiet
+	d.hush, d.gaze = t.quiet, t.reading
 	patience := int64(w.plan.timing.ElectionTicks+w.plan.timing.ViewChangeTicks) * 10 * millisecond
 	if t.until {
 		patience *= int64(len(w.nodes)) // each of them may lead before
@@ -408,7 +448,7 @@ func (d *dance) passOver(t *trap, who uint8) {
 	d.s.w.after(0, func() {
 		if d.s.dance == d && d.trap == t && !t.sprung {
 			clear(d.cut)
-			d.cutOff(who)
+			d.cutOff(who, false)
 		}
 	})
 }
@@ -481,34 +521,40 @@ func (d *dance) strike(t *trap) {
 	switch victim, ok := d.is(t.cut, t); {
 	case !ok:
 	case t.cut == between2:
-		d.sever(victim, t.from)
+		d.sever(victim, t.from, t.mute)
 	default:
-		d.cutOff(victim)
+		d.cutOff(victim, t.mute)
+	}
+	if who, ok := d.is(t.lag, t); ok {
+		w.nodes[who].lags = true
 	}
 	if victim, ok := d.is(t.hit, t); ok {
 		d.hurt(w.nodes[victim], t.harm, t.unseen)
 	}
+	if who, ok := d.is(t.eye, t); ok {
+		d.eyed = w.nodes[who]
+	}
 }
 
 // cutOff severs all links of a node.
-func (d *dance) cutOff(victim uint8) {
+func (d *dance) cutOff(victim uint8, mute bool) {
 	d.s.w.say("n%d is cut off", victim)
 	for other := range uint8(len(d.s.w.nodes)) {
 		if other != victim {
-			d.sever(victim, other)
+			d.sever(victim, other, mute)
 		}
 	}
 }
 
-// sever cuts a link, sometimes in one direction only.
-func (d *dance) sever(a, b uint8) {
+// sever cuts a link, sometimes in one direction only, and may break connections over it.
+func (d *dance) sever(a, b uint8, mute bool) {
 	w := d.s.w
 	d.cut[[2]uint8{a, b}] = true
 	if !oneIn(d.rng, 12) {
 		d.cut[[2]uint8{b, a}] = true
 	}
 	for _, pair := range [][2]uint8{{a, b}, {b, a}} {
-		if n := w.nodes[pair[0]]; n.engine != nil && oneIn(d.rng, 2) {
+		if n := w.nodes[pair[0]]; n.engine != nil && !mute && oneIn(d.rng, 2) {
 			n.engine.LinkDown(pair[1])
 		}
 	}
@@ -563,7 +609,7 @@ func (d *dance) press() {
 		if d.hush || d.trap != nil && d.trap.birth && !d.trap.sprung && d.wantBirth(c) {
 			return
 		}
-		if leads := d.leaders(); len(leads) > 0 && !oneIn(d.rng, 4) {
+		if leads := d.leaders(); len(leads) > 0 && !d.gaze && !oneIn(d.rng, 4) {
 			c.node = leads[d.rng.IntN(len(leads))]
 			if d.grows {
 				c.change(pick(c.rng, workGrow, workGrow, workCreate, workRemove, workShrink))
@@ -573,7 +619,7 @@ func (d *dance) press() {
 			return
 		}
 		n := w.nodes[d.rng.IntN(len(w.nodes))]
-		if d.eyed != nil && oneIn(d.rng, 2) {
+		if d.eyed != nil && (d.gaze || oneIn(d.rng, 2)) {
 			n = d.eyed
 		}
 		if g, ok := w.model.metadata.View().PartitionOf(uint64(d.group)); ok && n.engine != nil {
@@ -639,5 +685,8 @@ func (d *dance) end() {
 		s.w.cover.Dances++
 	}
 	s.dance = nil
+	for _, n := range s.w.nodes {
+		n.lags = false
+	}
 	s.beginDance()
 }

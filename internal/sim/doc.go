@@ -23,6 +23,7 @@
 //	echo.go        old answers that come again
 //	ambush.go      deaths between two steps of one thing
 //	rot.go         bits that flip
+//	doubt.go       names that no sync makes durable
 //	astray.go      writes that were lost or went elsewhere, segments that decay
 //	client.go      clients: attempts, time-outs, retries
 //	work_*.go      what clients ask for

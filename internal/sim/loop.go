@@ -16,6 +16,7 @@ type loop struct {
 	lanes  [shard.Lanes]lane
 	woken  bool
 	armed  bool // a tick is on its way
+	ticks  int  // of this life
 	dead   bool
 }
 
@@ -76,6 +77,7 @@ func (l *loop) turn() {
 
 func (l *loop) tick() {
 	l.armed = false
+	l.ticks++
 	l.node.w.mark(markTick, uint64(l.node.id), uint64(l.index))
 	l.driver.Tick()
 	l.finish()

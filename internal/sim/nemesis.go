@@ -20,6 +20,7 @@ type nemesis struct {
 	lurking *rand.Rand
 	astray  *rand.Rand
 	damage  *rand.Rand
+	doubts  *rand.Rand
 }
 
 // deed is something that the nemesis can do; it reports whether it did.
@@ -32,7 +33,7 @@ func newNemesis(w *world) *nemesis {
 	s := &nemesis{
 		w: w, rng: stream(w.seed, partNemesis), recovery: stream(w.seed, partRecovery),
 		dancing: stream(w.seed, partDance), lurking: stream(w.seed, partAmbush), astray: stream(w.seed, partStray),
-		damage: stream(w.seed, partDecay),
+		damage: stream(w.seed, partDecay), doubts: stream(w.seed, partDoubt),
 	}
 	all := []deed{
 		{faultCrash, func() bool { return s.crash(endKill) }},
@@ -81,11 +82,28 @@ func (s *nemesis) next() {
 			return
 		}
 		d := s.deeds[s.rng.IntN(len(s.deeds))]
-		if d.do() {
+		if !s.watches() && d.do() {
 			s.w.cover.deed(d.fault)
 		}
 		s.next()
 	})
+}
+
+// watches: a dance goes on that must not be disturbed.
+func (s *nemesis) watches() bool { return s.dance != nil && s.dance.alone }
+
+// relent ends what goes wrong at present.
+func (s *nemesis) relent() {
+	s.w.net.heal()
+	for _, n := range s.w.nodes {
+		n.disk.ClearFaults()
+		if n.tap != nil && !n.tap.dead {
+			n.tap.doom = nil
+		}
+		if n.paused {
+			n.resume()
+		}
+	}
 }
 
 // any draws a node that is up, or one that is down; nil if there is none.
@@ -188,7 +206,7 @@ func (s *nemesis) condemn(n *node) {
 
 // arm prepares what happens while a node starts.
 func (s *nemesis) arm(n *node) {
-	if s.w.calm {
+	if s.w.calm || s.watches() {
 		return
 	}
 	if s.w.plan.faults[faultDoom] && oneIn(s.rng, 8) {
@@ -436,7 +454,7 @@ func (s *nemesis) end() {
 	s.w.net.heal()
 	s.dance = nil
 	for _, n := range s.w.nodes {
-		n.slow = 1
+		n.slow, n.lags = 1, false
 		n.disk.ClearFaults()
 		if n.tap != nil {
 			n.tap.doom = nil

@@ -103,7 +103,7 @@ func (t *network) arrive(from uint8, to *node, frame []byte) {
 		w.say("n%d -> n%d %s", from, to.id, describe(&m))
 	}
 	w.mark(markDeliver, uint64(from)<<8|uint64(to.id), uint64(m.Kind), uint64(m.Group), uint64(m.Op))
-	to.hears[m.Group] = true
+	w.checks.hears(to, &m)
 	to.engine.Deliver(m)
 }
 

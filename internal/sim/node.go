@@ -63,11 +63,13 @@ type node struct {
 	paused bool
 
 	unseen  bool  // while it ends: nobody sees its connections break
+	lags    bool  // its disk does nothing but the logs, for long
 	failing error // why it decided to stop
 	faulted bool  // its disk failed calls in this life
 	// lossy: what was not synced may have been lost, with power or by a failed sync.
-	lossy  bool
-	doomed ending
+	lossy   bool
+	doomed  ending
+	doubted string // a name that no sync has made durable; see nemesis.doubt
 
 	// What its disk may have lost: see world.mayLose.
 	rotten   bool                   // a bit of it has flipped
@@ -85,12 +87,13 @@ type node struct {
 
 	served   map[vsr.GroupID]vsr.Op // the last op that a read was answered from
 	hears    map[vsr.GroupID]bool   // others have spoken of the group in this life
+	silences map[vsr.GroupID]silence
 	attempts attempts
 	applied  map[vsr.GroupID]vsr.Op
 }
 
 func (w *world) newNode(id uint8) *node {
-	n := &node{w: w, id: id, slow: 1, disk: memdisk.New(memdisk.Options{}), served: map[vsr.GroupID]vsr.Op{}, hears: map[vsr.GroupID]bool{}}
+	n := &node{w: w, id: id, slow: 1, disk: memdisk.New(memdisk.Options{}), served: map[vsr.GroupID]vsr.Op{}, hears: map[vsr.GroupID]bool{}, silences: map[vsr.GroupID]silence{}}
 	for i := range n.chance {
 		n.chance[i] = stream(w.seed, ofNode(id, i))
 	}
@@ -150,14 +153,20 @@ func (n *node) turnDelay() int64 { return between(n.chance[nodeLoops], 1, n.w.pl
 
 func (n *node) tickDelay() int64 { return 10*millisecond + n.drift }
 
-func (n *node) jobDelay(shard.Lane) int64 {
+func (n *node) jobDelay(lane shard.Lane) int64 {
 	r, p := n.chance[nodeDisk], &n.w.plan.nodes
 	d := between(r, 1, p.jobMax)
 	if oneIn(r, p.stall) {
 		d *= 100
 	}
+	if n.lags && lane != shard.LaneLog && lane != shard.LaneSync {
+		d += lagging
+	}
 	return d
 }
+
+// lagging is how much longer a job takes where the disk lags, in µs.
+const lagging = 300 * millisecond
 
 // start begins a life from what is on the disk.
 func (n *node) start() {
@@ -202,16 +211,20 @@ func (n *node) start() {
 
 // status is what the node says of a group now, on the loop of the group.
 func (n *node) status(group vsr.GroupID) (shard.Status, bool) {
-	loop := 0
-	if group != vsr.MetadataGroup {
-		loop = 1 + int(uint64(group)%uint64(len(n.loops)-1))
-	}
-	for _, s := range n.engine.Statuses(loop) {
+	for _, s := range n.engine.Statuses(n.loopOf(group)) {
 		if s.Group == group {
 			return s, true
 		}
 	}
 	return shard.Status{}, false
+}
+
+// loopOf is the number of the loop that serves a group.
+func (n *node) loopOf(group vsr.GroupID) int {
+	if group == vsr.MetadataGroup {
+		return 0
+	}
+	return 1 + int(uint64(group)%uint64(len(n.loops)-1))
 }
 
 // commitMin is the last op of a group that the node has applied, or was given in a
@@ -341,7 +354,7 @@ func (n *node) ended() {
 	for _, l := range n.loops {
 		l.dead = true
 	}
-	n.engine, n.loops, n.held, n.paused, n.failing = nil, nil, nil, false, nil
+	n.engine, n.loops, n.held, n.paused, n.failing, n.lags = nil, nil, nil, false, nil, false
 	w.mark(markNode, uint64(n.id), uint64(n.life))
 	w.checks.ended(n)
 	n.attempts.lose(w)
@@ -424,7 +437,7 @@ func (n *node) replace() {
 	n.w.say("n%d gets an empty disk", n.id)
 	n.w.cover.Replacements++
 	n.disk = memdisk.New(memdisk.Options{})
-	n.rotten, n.replaced = false, true
+	n.rotten, n.replaced, n.doubted = false, true, ""
 	n.goals, n.trusted = n.w.model.goals(), 0
 	clear(n.served)
 	n.w.checks.replaced(n)

@@ -69,13 +69,14 @@ const (
 	faultForeign   fault = "foreign"    // a disk is started as that of another node
 	faultAstray    fault = "astray"     // writes that never reached the disk, or reached another place of it
 	faultDecay     fault = "decay"      // a bit of a segment flips under a node that runs
+	faultDoubt     fault = "doubt"      // names of the log's files that no sync makes durable
 )
 
 // allFaults in the order in which they are drawn and shown.
 var allFaults = []fault{
 	faultCrash, faultPower, faultPowerAll, faultDoom, faultStop, faultPause, faultClock, faultIO, faultSync, faultSpace, faultRot,
 	faultReplace, faultLoss, faultRepeat, faultDelay, faultCut, faultPartition, faultSlow, faultClient, faultCheck, faultSyncDir,
-	faultFork, faultEcho, faultAmbush, faultStray, faultForeign, faultAstray, faultDecay,
+	faultFork, faultEcho, faultAmbush, faultStray, faultForeign, faultAstray, faultDecay, faultDoubt,
 }
 
 // damages are drawn from a stream of their own: one run of three has each.
@@ -115,7 +116,7 @@ func draw(o Options) (plan, error) {
 	}
 	share := pick(rng, 0, 2, 5, 5, 8) // of the faults, in tenths
 	for _, f := range allFaults {
-		if !slices.Contains(targeted, f) && !slices.Contains(damages, f) {
+		if !slices.Contains(targeted, f) && !slices.Contains(damages, f) && f != faultDoubt {
 			p.faults[f] = rng.IntN(10) < share
 		}
 	}
@@ -127,6 +128,7 @@ func draw(o Options) (plan, error) {
 	for _, f := range damages {
 		p.faults[f] = oneIn(damage, 3)
 	}
+	p.faults[faultDoubt] = !oneIn(stream(o.Seed, partDoubt), 3)
 	if o.Replicas > 0 {
 		p.replicas = o.Replicas
 	}

@@ -22,6 +22,7 @@ const (
 	partDamage part = 1<<16 + iota // bytes of a disk that are not what was written
 	partDecay
 	partTwins
+	partDoubt
 )
 
 // partKeys is apart, so that the streams of nodes keep their numbers: whether a node seals

@@ -39,6 +39,7 @@ func (t *tap) call(op memdisk.Op, name string, content uint32) error {
 	t.w.mark(markDisk, uint64(t.node), uint64(op), markText(name), uint64(content))
 	if was := t.last; was.Op != 0 {
 		t.w.nemesis.lurk(t, was.Op, was.Name)
+		t.w.nemesis.deny(t, was.Op, was.Name)
 	}
 	t.last = memdisk.Call{Op: op, Name: name}
 	if d := t.doom; d != nil && d.ops&op != 0 && strings.Contains(name, d.part) {
@@ -92,7 +93,11 @@ func (t *tap) Rename(from, to string) error {
 	if err := t.call(memdisk.OpRename, from, 0); err != nil {
 		return err
 	}
-	return t.d.Rename(from, to)
+	err := t.d.Rename(from, to)
+	if err == nil {
+		t.w.nemesis.doubt(t, to)
+	}
+	return err
 }
 
 func (t *tap) Remove(name string) error {
