@@ -172,7 +172,7 @@ var figures = []figure{
 		{kind: vsr.MessageCommit, by: theFirst, hears: all, cut: letIn, reading: true, before: 60 * millisecond},
 		{kind: vsr.MessageCommit, by: theFirst, hears: all, reading: true, before: 150 * millisecond},
 	}},
-	{name: "an acknowledgement of another view", steps: []step{ // who leads again is told of an op that it has lost
+	{name: "an acknowledgement of another view", alone: true, steps: []step{ // who leads again is told of an op that it has lost
 		{kind: vsr.MessagePrepare, fresh: true, hears: 1, cut: hearer, hit: speaker, harm: blackout},
 		{kind: vsr.MessageStartView, by: theFirst, until: true, hears: all, quiet: true},
 		{kind: vsr.MessagePrepare, by: theFirst, echo: true, cut: speaker, wait: true},
@@ -244,7 +244,7 @@ func (s *nemesis) beginDance() {
 
 // follow makes the dance a figure.
 func (d *dance) follow(f figure) {
-	d.name, d.steps, d.alone = f.name, slices.Clone(f.steps), f.alone
+	d.name, d.steps, d.alone = f.name, slices.Clone(f.steps), f.alone || oneIn(d.rng, 2)
 	switch f.around {
 	case metadataGroup:
 		d.group, d.grows = vsr.MetadataGroup, true
