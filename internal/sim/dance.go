@@ -192,6 +192,10 @@ var figures = []figure{
 	}},
 }
 
+// longFigures are those that nothing disturbs: few of them come to their end, so they are
+// drawn more often.
+var longFigures = slices.DeleteFunc(slices.Clone(figures), func(f figure) bool { return !f.alone })
+
 // trap waits for what a step is about.
 type trap struct {
 	step
@@ -231,7 +235,11 @@ func (s *nemesis) beginDance() {
 				d.steps = append(d.steps, drawStep(d.rng))
 			}
 		} else {
-			d.follow(pick(d.rng, figures...))
+			f := pick(d.rng, figures...)
+			if oneIn(d.rng, 4) {
+				f = pick(d.rng, longFigures...)
+			}
+			d.follow(f)
 			if oneIn(d.rng, 4) {
 				d.steps[d.rng.IntN(len(d.steps))] = drawStep(d.rng)
 			}
