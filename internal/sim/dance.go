@@ -130,7 +130,7 @@ var figures = []figure{
 		{kind: vsr.MessageRepairPrepare, hears: all, cut: speaker, hit: hearer, harm: anyHarm, wait: true},
 		{kind: vsr.MessageStartView, hears: all},
 	}},
-	{name: "a part of a young log", steps: []step{ // the same in the first view, which leaves no record of its own
+	{name: "a part of a young log", alone: true, steps: []step{ // the same in the first view, which leaves no record of its own
 		{kind: vsr.MessagePrepare, birth: true, hears: 1, cut: between2},
 		{kind: vsr.MessagePrepareOk, by: theSecond, hears: all, hit: speaker, harm: robbed, wait: true, unseen: true, before: 60 * millisecond},
 		{kind: vsr.MessageRepairPrepare, by: theFirst, hears: 1, cut: speaker, hit: theSecond, harm: killed, wait: true, unseen: true},
