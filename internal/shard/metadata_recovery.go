@@ -89,12 +89,14 @@ func (m *Metadata) recover(store superblock.Store, state superblock.State, base 
 }
 
 // noteCommitted has the superblock know what a prepare in the log named as committed:
-// groups are about to be made of it, and a view may drop that prepare (see settleOwed).
+// groups are about to be made of it, and a view may drop that prepare (see settleOwed). It
+// is written in any case: a process whose sync of the directory failed has left a record
+// that can be read, and that no later sync makes durable.
 func noteCommitted(store superblock.Store, state superblock.State, applied vsr.Op, replicas int) (superblock.State, error) {
-	if replicas == 1 || uint64(applied) <= state.CommitMax {
+	if replicas == 1 {
 		return state, nil
 	}
-	state.CommitMax = uint64(applied)
+	state.CommitMax = max(state.CommitMax, uint64(applied))
 	if err := store.Write(state.Append(nil)); err != nil {
 		return state, fmt.Errorf("superblock: %w", err)
 	}
