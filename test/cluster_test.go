@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -378,6 +379,42 @@ func TestLostDiskIsReplaced(t *testing.T) {
 	close(l.stop)
 	l.wg.Wait()
 	f[0].start()
+	f.verify(ctx, l, stream, topic)
+	f.endSound(t)
+}
+
+// Of five nodes two may be gone, a backup and then the primary: the others go on, and who
+// signs in at one of them is let in.
+func TestTwoOfFiveAreGone(t *testing.T) {
+	f := newFleet(t, 5)
+	f.start()
+	ctx := context.Background()
+	admin := f.dial(0)
+	stream, topic := createTopic(t, admin, 2)
+	l := f.producers(t)
+	l.awaitMore(100)
+	at := leader(t, admin)
+	gone := []int{(at + 1) % len(f), at}
+	for _, i := range gone {
+		f[i].kill()
+		l.awaitMore(100)
+	}
+	for i, s := range f {
+		if slices.Contains(gone, i) {
+			continue
+		}
+		c := s.dial()
+		if _, err := c.CreateStream(ctx, fmt.Sprint("by node ", i)); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+		c.Close()
+	}
+	for _, i := range gone {
+		f[i].start()
+	}
+	l.awaitMore(100)
+	close(l.stop)
+	l.wg.Wait()
 	f.verify(ctx, l, stream, topic)
 	f.endSound(t)
 }
