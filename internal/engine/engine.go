@@ -159,12 +159,15 @@ func (e *Engine) moved(d *shard.Data, id vsr.GroupID) {
 	}
 }
 
-// installed makes the groups fit metadata that came from a peer, whole.
-func (e *Engine) installed() {
+// installed makes the groups fit metadata that came from a peer, whole, and calls done on
+// the metadata loop when they do.
+func (e *Engine) installed(done func()) {
 	view := e.View()
+	done = countdown(len(e.data), done)
 	for i, d := range e.data {
 		specs := e.specs(view, i, len(e.data))
-		settled := e.meta.Hold(0)
+		release := e.meta.Hold(0)
+		settled := func() { release(); done() }
 		e.dataLoops[i].Post(func() {
 			known := make(map[vsr.GroupID]bool, len(specs))
 			for _, s := range specs {

@@ -178,3 +178,18 @@ func TestDeletedOffsetIsNoCommit(t *testing.T) {
 	g.join(1)
 	g.wantHas(1)
 }
+
+// Who waits for an operation that came with a snapshot is answered when the groups fit it.
+func TestAnswersWaitForGroupsOfASnapshot(t *testing.T) {
+	g := openGrouped(t, healthy(), 1)
+	fit := false
+	g.loops[0].Post(func() { g.engine.installed(func() { fit = true }) })
+	g.metadataAlone()
+	if fit {
+		t.Error("answered while the loop of the partitions stands still")
+	}
+	g.settle()
+	if !fit {
+		t.Error("never answered")
+	}
+}

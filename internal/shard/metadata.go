@@ -95,7 +95,7 @@ type MetadataConfig struct {
 	AbsenceTicks uint64
 	// Installed tells the node that the metadata was replaced by a later state,
 	// which came from a peer and is published: the groups have to be made to fit it.
-	Installed func()
+	Installed func(done func())
 	// Leads is told after each turn who leads the group, as far as is known here, and
 	// whether what is read here is not of the past; nil where nobody asks.
 	Leads func(primary uint8, known, readable bool)

@@ -213,12 +213,13 @@ func (m *Metadata) becomeTaken() {
 	m.group.skip(k.head.Op, k.reset)
 	m.courier.installed(k.offer)
 	m.cfg.Publish(m.machine.View(), k.head.Op)
-	m.cfg.Installed()
 	waiting := m.owed
 	m.owed = nil
-	for _, o := range waiting {
-		o.done()
-	}
+	m.cfg.Installed(func() {
+		for _, o := range waiting {
+			o.done()
+		}
+	})
 	m.feed.reclaim(func(error) {})
 }
 

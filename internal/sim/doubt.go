@@ -36,7 +36,7 @@ func (s *nemesis) deny(t *tap, op memdisk.Op, name string) {
 	n.doubted = ""
 	life := n.life
 	s.w.after(between(s.doubts, millisecond, 300*millisecond), func() {
-		if n.life == life && n.engine != nil {
+		if n.life == life && n.engine != nil && !s.w.calm {
 			n.blackout()
 			s.revive(n)
 		}

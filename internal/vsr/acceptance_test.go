@@ -384,8 +384,8 @@ func TestNormalCaseNeedsANormalReplica(t *testing.T) {
 		m := carrying(told(MessagePrepare, 0, c.View().View), p)
 		m.Commit = 4
 		c.Step(m)
-		if r := c.Ready(); c.CommitMax() != 0 || c.clocks.beat != 0 || c.target != nil || len(r.Append) != 0 {
-			t.Errorf("%s: commit %d, beat %d, target %+v, appends %v; want nothing taken", name, c.CommitMax(), c.clocks.beat, c.target, r.Append)
+		if r := c.Ready(); c.CommitMax() != 0 || c.heard || c.target != nil || len(r.Append) != 0 {
+			t.Errorf("%s: commit %d, heard %v, target %+v, appends %v; want nothing taken", name, c.CommitMax(), c.heard, c.target, r.Append)
 		}
 	}
 }

@@ -136,3 +136,46 @@ func TestStartViewsAreNotRepeatedWithEachCommit(t *testing.T) {
 		}
 	}
 }
+
+// A heartbeat that came while it could not be followed is no news when it comes again; and
+// that of a new primary is, however many an earlier one has sent.
+func TestHeartbeatsAreNewsOncePerView(t *testing.T) {
+	c := fresh(2, 3)
+	beat := func(view View, from uint8, n uint64) {
+		m := told(MessageCommit, from, view)
+		m.Beat = n
+		c.Step(m)
+	}
+	heard := func() bool { return c.clocks.silent == 0 }
+	c.status = StatusRecovering
+	beat(0, 0, 9)
+	c.setView(0) // as who finds that it runs already
+	c.status = StatusNormal
+	c.clocks.silent = 5
+	for _, n := range []uint64{9, 4} {
+		if beat(0, 0, n); heard() {
+			t.Errorf("heartbeat %d is news, and 9 has come before", n)
+		}
+	}
+	if beat(0, 0, 10); !heard() {
+		t.Error("heartbeat 10 is no news")
+	}
+	c.setView(1)
+	c.logView, c.clocks.silent = 1, 5
+	if beat(0, 0, 11); heard() {
+		t.Error("the primary of the view that was left is heard")
+	}
+	if beat(1, 2, 99); heard() {
+		t.Error("who does not lead the view is heard as its primary")
+	}
+	if beat(1, 1, 1); !heard() {
+		t.Error("the first heartbeat of the next primary is no news")
+	}
+	c.clocks.silent = 5
+	if beat(0, 0, 11); heard() {
+		t.Error("the primary of an earlier view is heard")
+	}
+	if beat(1, 1, 1); heard() {
+		t.Error("a heartbeat is news twice, as one of an earlier view came between")
+	}
+}

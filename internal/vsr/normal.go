@@ -177,15 +177,15 @@ func (c *Core) onPrepareOk(m *Message) {
 // and its head. Only one that is newer than the last one proves that the
 // primary lives: a repeated one must not put an election off.
 func (c *Core) onCommit(m *Message) {
+	news := c.newest(m)
 	if !c.fromPrimary(m) {
 		return
 	}
 	c.learnCommit(m.Commit)
-	if m.Beat > c.clocks.beat {
+	if news {
 		if !c.Hears() { // others went on meanwhile
 			c.barrier = max(c.barrier, c.commitMax)
 		}
-		c.clocks.beat = m.Beat
 		c.clocks.silent = 0
 		c.heard = true
 		c.election.suspecting, c.election.tries = false, 0
@@ -196,6 +196,16 @@ func (c *Core) onCommit(m *Message) {
 	}
 	c.ack()
 	c.advance()
+}
+
+// newest takes note of a heartbeat, also where it cannot be followed yet, and reports
+// whether none as new has come. Each primary counts its own.
+func (c *Core) newest(m *Message) bool {
+	if m.From != c.primaryOf(m.View) || m.View < c.clocks.beatView || m.View == c.clocks.beatView && m.Beat <= c.clocks.beat {
+		return false
+	}
+	c.clocks.beatView, c.clocks.beat = m.View, m.Beat
+	return true
 }
 
 func (c *Core) learnCommit(op Op) { c.commitMax = max(c.commitMax, op) }

@@ -54,7 +54,9 @@ type clocks struct {
 	patience   int // limit of silent, with jitter
 	behind     int // since due was the commit point, as a backup, and not all of it applied
 	due        Op
-	beat       uint64
+	beat       uint64 // of the newest heartbeat that came,
+	beatView   View   // in the newest view of which one came
+	said       uint64 // heartbeats of this replica, as primary of the view
 	heartbeat  int // since the last commit message
 	told       Op  // commit point in the last one, or in a prepare since
 	untold     int // since the commit point passed it
@@ -173,13 +175,13 @@ func (c *Core) hearsQuorum(since uint64) bool {
 // sayHeartbeat tells those who follow the commit point; what the view is, those who have
 // not installed its log, unless only the commit point is owed.
 func (c *Core) sayHeartbeat(view bool) {
-	c.clocks.beat++
+	c.clocks.said++
 	c.clocks.told = c.commitMax
 	for i := range c.peers {
 		switch {
 		case uint8(i) == c.cfg.Replica:
 		case c.peers[i].installed:
-			c.send(&Message{Kind: MessageCommit, To: uint8(i), Op: c.log.head, Identity: c.log.headIdentity, Beat: c.clocks.beat})
+			c.send(&Message{Kind: MessageCommit, To: uint8(i), Op: c.log.head, Identity: c.log.headIdentity, Beat: c.clocks.said})
 		case view:
 			c.sendStartView(uint8(i), 0)
 		}

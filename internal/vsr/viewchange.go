@@ -98,7 +98,7 @@ func (c *Core) setView(v View) {
 		c.log.entries[i].acks &= c.self()
 	}
 	c.clocks = clocks{
-		patience: c.clocks.patience, probe: c.timing.ProbeTicks,
+		patience: c.clocks.patience, probe: c.timing.ProbeTicks, beat: c.clocks.beat, beatView: c.clocks.beatView,
 		statusMax: c.patience(c.timing.ViewChangeTicks),
 	}
 }
