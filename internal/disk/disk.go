@@ -83,13 +83,10 @@ type Disk interface {
 }
 
 // WriteBack asks for a range of f to be on its way to the device, so that a later
-// Sync has less to wait for; what lies far behind it may leave the memory of the system,
-// unless keep. It promises nothing, and not every File can.
-func WriteBack(f File, off, n int64, keep bool) {
-	if w, ok := f.(interface {
-		WriteBack(off, n int64, keep bool)
-	}); ok {
-		w.WriteBack(off, n, keep)
+// Sync has less to wait for. It promises nothing, and not every File can.
+func WriteBack(f File, off, n int64) {
+	if w, ok := f.(interface{ WriteBack(off, n int64) }); ok {
+		w.WriteBack(off, n)
 	}
 }
 

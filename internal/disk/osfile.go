@@ -212,11 +212,8 @@ const (
 // WriteBack has the system begin to write a range to the device, without waiting, and
 // give up what lies far behind: by now that is on the device. Neither call takes an
 // error of the device away from the next Sync; a call that waits would.
-func (o *osFile) WriteBack(off, n int64, keep bool) {
-	drop := int64(0)
-	if !keep {
-		drop = max(0, off-cachedBehind-o.dropped)
-	}
+func (o *osFile) WriteBack(off, n int64) {
+	drop := max(0, off-cachedBehind-o.dropped)
 	o.raw.Control(func(fd uintptr) {
 		unix.SyncFileRange(int(fd), off, n, unix.SYNC_FILE_RANGE_WRITE)
 		if drop >= dropStep {

@@ -100,8 +100,7 @@ func TestWriteBackGivesUpWhatIsFarBehind(t *testing.T) {
 		if err := f.WriteAt(chunk, off); err != nil {
 			t.Fatal(err)
 		}
-		WriteBack(f, off, dropStep, false)
-		WriteBack(f, off, dropStep, true) // changes nothing
+		WriteBack(f, off, dropStep)
 	}
 	if dropped := f.(*osFile).dropped; dropped != 2*dropStep {
 		t.Errorf("%d bytes given up, want %d", dropped, 2*dropStep)
@@ -121,8 +120,8 @@ func TestWriteBackChangesNothing(t *testing.T) {
 	if err := f.WriteAt([]byte("abc"), 1000); err != nil {
 		t.Fatal(err)
 	}
-	WriteBack(f, 0, 4096, false)
-	WriteBack(f, 1<<40, 1, false) // beyond the end: nothing to do
+	WriteBack(f, 0, 4096)
+	WriteBack(f, 1<<40, 1) // beyond the end: nothing to do
 	got := make([]byte, 3)
 	if _, err := f.ReadAt(got, 1000); err != nil || string(got) != "abc" {
 		t.Fatalf("read %q, %v", got, err)

@@ -60,7 +60,6 @@ type Config struct {
 	MessagesToSave uint32 // unwritten messages that make a write due; 0 is 1024
 	BytesToSave    uint64 // unwritten bytes that make a write due; 0 is 1 MiB
 	Preallocate    bool   // begin a segment file in full size, zeroed; a restart cuts it
-	Cached         bool   // the system may keep all that was written in its memory
 	IndexInterval  uint32 // bytes of log between index entries; 0 is 32 KiB
 	TailBytes      int    // written batches kept in memory for polls; 0 is 4 MiB, negative none
 

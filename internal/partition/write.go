@@ -154,7 +154,7 @@ func (j *WriteJob) writeChunk(c *chunk) error {
 	if c.last {
 		disk.Unreserve(c.seg.log.File)
 	}
-	disk.WriteBack(c.seg.log.File, int64(c.pos), int64(c.end-c.pos), j.cfg.Cached)
+	disk.WriteBack(c.seg.log.File, int64(c.pos), int64(c.end-c.pos))
 	return j.writeIndex(c)
 }
 

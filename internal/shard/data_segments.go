@@ -135,7 +135,6 @@ func (d *Data) config(s GroupSpec) partition.Config {
 		Group: uint64(s.ID), Incarnation: s.Incarnation, Stream: s.Stream, Topic: s.Topic, Partition: s.Partition,
 		Disk: d.cfg.Disk, Files: d.cfg.Files, Vault: d.cfg.Vault, TailBytes: d.cfg.TailBytes,
 		SegmentSize: s.SegmentSize, MessagesToSave: s.MessagesToSave, BytesToSave: s.BytesToSave, Preallocate: s.Preallocate,
-		Cached: !s.Sync,
 	}
 }
 

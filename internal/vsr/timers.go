@@ -57,10 +57,10 @@ type clocks struct {
 	beat       uint64 // of the newest heartbeat that came,
 	beatView   View   // in the newest view of which one came
 	said       uint64 // heartbeats of this replica, as primary of the view
-	heartbeat  int // since the last commit message
-	told       Op  // commit point in the last one, or in a prepare since
-	untold     int // since the commit point passed it
-	retransmit int // until the oldest unacknowledged prepare is repeated
+	heartbeat  int    // since the last commit message
+	told       Op     // commit point in the last one, or in a prepare since
+	untold     int    // since the commit point passed it
+	retransmit int    // until the oldest unacknowledged prepare is repeated
 	backoff    int
 	commit     Op  // commit point when retransmit was set
 	status     int // in the present view change
