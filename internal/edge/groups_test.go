@@ -2,6 +2,7 @@ package edge
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -308,17 +309,27 @@ func TestMembersClaimWhatTheyPoll(t *testing.T) {
 	a, b := r.signedIn(), r.signedIn()
 	a.makeGroup(1)
 	a.sendTo(0, "x", "y", "z")
+	var mu sync.Mutex // claims are taken on the node's goroutine
 	var claims []OffsetRequest
 	refusal := galgo.CodeOK
 	r.node.onClaim = func(req OffsetRequest, done func(OffsetReply)) bool {
+		mu.Lock()
+		defer mu.Unlock()
 		claims = append(claims, req)
 		if refusal != galgo.CodeOK {
 			done(OffsetReply{Code: refusal})
 		}
 		return refusal != galgo.CodeOK
 	}
+	refuse := func(code galgo.Code) {
+		mu.Lock()
+		defer mu.Unlock()
+		refusal = code
+	}
 	wantClaims := func(n int) {
 		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
 		if len(claims) != n {
 			t.Fatalf("%d claims, want %d: %+v", len(claims), n, claims)
 		}
@@ -333,14 +344,14 @@ func TestMembersClaimWhatTheyPoll(t *testing.T) {
 		galgo.CodeTransientNotAccepted: galgo.CodeTransientNotAccepted, galgo.CodeTransientNotCommitted: galgo.CodeTransientNotAccepted,
 		galgo.CodeUnauthorized: galgo.CodeUnauthorized,
 	} {
-		refusal = code
+		refuse(code)
 		b.wantStatus(b.ask(b.commandHeader(wire.CommandPollMessages), groupPoll(0, false)), want)
 	}
-	refusal = galgo.CodeResourceNotFound
+	refuse(galgo.CodeResourceNotFound)
 	if got := b.poll(groupPoll(0, false)); got.PartitionID != wire.PollPartitionResync {
 		t.Errorf("claimed by another meanwhile, and polled %+v", got)
 	}
-	refusal = galgo.CodeOK
+	refuse(galgo.CodeOK)
 	if got := payloads(b.poll(groupPoll(0, false))); len(got) != 0 {
 		t.Errorf("polled %v behind what is committed", got)
 	}
@@ -350,6 +361,8 @@ func TestMembersClaimWhatTheyPoll(t *testing.T) {
 	_, store, remove := offsetBodies(groupG, s0, t0, wire.Partition(0), 1)
 	a.must(wire.OperationStoreConsumerOffset, store) // it joined anew: what it had before is forgotten
 	a.must(wire.OperationDeleteConsumerOffset, remove)
+	mu.Lock()
+	defer mu.Unlock()
 	for i, c := range claims[1:] {
 		if c.Tenure <= claims[0].Tenure || c.Member == claims[0].Member {
 			t.Errorf("claim %d is %+v, the one of the member before %+v", i+1, c, claims[0])
