@@ -31,15 +31,9 @@ func (c *conn) pollGroup(ctx context.Context, r *request, m *wire.PollMessagesRe
 		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
 		return
 	}
-	switch code := c.claim(ctx, r, view, g, p); {
-	case code == galgo.CodeResourceNotFound:
-		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
-		return
-	case code == galgo.CodeTransientNotAccepted && c.tooEarly(p):
-		c.answerEmptyPoll(r, p.ID, 0)
-		return
-	case code != galgo.CodeOK:
-		c.deny(&r.RequestHeader, code)
+	since, code := c.claim(ctx, r, view, g, p)
+	if code != galgo.CodeOK {
+		c.refusePoll(r, p, code)
 		return
 	}
 	c.serveMessages(ctx, r, p, PollRequest{
@@ -47,7 +41,7 @@ func (c *conn) pollGroup(ctx context.Context, r *request, m *wire.PollMessagesRe
 		Kind:     galgo.ConsumerGroup,
 		Key:      g.ID,
 		Member:   r.Client,
-		Tenure:   r.session.tenures.Since(g, r.Client, p),
+		Tenure:   since,
 		Strategy: m.Strategy,
 		Count:    m.Count,
 		Bytes:    c.pollBytes(),

@@ -370,6 +370,25 @@ func TestMembersClaimWhatTheyPoll(t *testing.T) {
 	}
 }
 
+// Who does not have a partition, as far as is known where it asks, is served nothing of it: it
+// may have it by the time that the node looks, and has not claimed it.
+func TestNothingIsServedUnclaimed(t *testing.T) {
+	r := newRig(t)
+	a, b := r.signedIn(), r.signedIn()
+	a.makeGroup(1)
+	a.sendTo(0, "x")
+	a.join()
+	b.join()
+	r.node.onPoll = func(req PollRequest, done func(PollReply)) bool {
+		t.Errorf("the node is asked for messages of partition group %d", req.Group)
+		done(PollReply{Code: galgo.CodeConsumerGroupPartitionNotOwned})
+		return true
+	}
+	if got := b.poll(groupPoll(0, false)); got.PartitionID != wire.PollPartitionResync {
+		t.Errorf("polled %+v", got)
+	}
+}
+
 // handOver completes what is on its way to other members of g.
 func (r *edgeRig) handOver() {
 	r.t.Helper()

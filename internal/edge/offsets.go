@@ -28,7 +28,7 @@ func (c *conn) getOffset(ctx context.Context, r *request) {
 		c.deny(&r.RequestHeader, galgo.CodePartitionNotFound)
 		return
 	}
-	key, ok := offsetKey(view, t, m.Consumer)
+	key, _, ok := offsetKey(view, t, m.Consumer)
 	if !ok {
 		c.answer(r, nil)
 		return

@@ -130,12 +130,8 @@ func (c *conn) serveMessages(ctx context.Context, r *request, p *metadata.Partit
 		code = galgo.CodeConsumerGroupPartitionNotOwned
 	}
 	switch {
-	case code == galgo.CodeConsumerGroupPartitionNotOwned:
-		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
-	case code == galgo.CodeTransientNotAccepted && c.tooEarly(p):
-		c.answerEmptyPoll(r, p.ID, 0)
 	case code != galgo.CodeOK:
-		c.deny(&r.RequestHeader, code)
+		c.refusePoll(r, p, code)
 	case err != nil:
 		c.answerUnreadable(r, p, err)
 	case messages.Count == 0:
@@ -149,6 +145,19 @@ func (c *conn) serveMessages(ctx context.Context, r *request, p *metadata.Partit
 		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
 	}
 	messages.done()
+}
+
+// refusePoll answers a poll of which nothing comes: a member that does not have the
+// partition is to sync again, and one that the node does not have yet looks empty.
+func (c *conn) refusePoll(r *request, p *metadata.Partition, code galgo.Code) {
+	switch {
+	case code == galgo.CodeConsumerGroupPartitionNotOwned:
+		c.answerEmptyPoll(r, wire.PollPartitionResync, 0)
+	case code == galgo.CodeTransientNotAccepted && c.tooEarly(p):
+		c.answerEmptyPoll(r, p.ID, 0)
+	default:
+		c.deny(&r.RequestHeader, code)
+	}
 }
 
 // readPlanned asks for a plan and reads what it names, and does so again while files go
@@ -202,19 +211,10 @@ func (c *conn) autoCommit(ctx context.Context, r *request, poll *PollRequest, la
 		return false // the client may be a member again, over another connection
 	}
 	q := newCall[OffsetReply](nil)
-	c.server.backend.StoreOffset(OffsetRequest{
-		Group:    poll.Group,
-		Kind:     poll.Kind,
-		Key:      poll.Key,
-		Offset:   last,
-		Monotone: true,
-		Member:   poll.Member,
-		Tenure:   poll.Tenure,
-		Client:   r.session.client,
-		Request:  r.Request,
-		User:     r.session.actor.User,
-		Born:     r.session.actor.Born,
-	}, q.done)
+	request := r.offsetRequest(poll.Group, poll.Kind, poll.Key)
+	request.Offset, request.Monotone = last, true
+	request.Member, request.Tenure = poll.Member, poll.Tenure
+	c.server.backend.StoreOffset(request, q.done)
 	reply, ok := await(ctx, c, r, q)
 	return !member || !ok || reply.Code != galgo.CodeResourceNotFound
 }

@@ -88,25 +88,31 @@ func (t *Tenures) prune(view *metadata.View) {
 }
 
 // claim has the session be the one whose offsets of a partition count, before it is given
-// anything of it. Whether it may be given that is the node's to say, later.
-func (c *conn) claim(ctx context.Context, r *request, view *metadata.View, g *metadata.ConsumerGroup, p *metadata.Partition) galgo.Code {
+// anything of it, and tells since when it has the partition. Nothing is asked of the node for
+// who may not poll it: by the time that the node looks, the partition may be its own, and
+// would not be claimed. Whether it may still be given what it asks for is the node's to say.
+func (c *conn) claim(ctx context.Context, r *request, view *metadata.View, g *metadata.ConsumerGroup, p *metadata.Partition) (since uint64, code galgo.Code) {
+	if !g.MayPoll(r.Client, p.ID) {
+		return 0, galgo.CodeConsumerGroupPartitionNotOwned
+	}
 	since, unclaimed := r.session.tenures.Unclaimed(g, r.Client, p)
 	if !unclaimed {
-		return galgo.CodeOK
+		return since, galgo.CodeOK
 	}
+	request := r.offsetRequest(p.Group, galgo.ConsumerGroup, g.ID)
+	request.Member, request.Tenure = r.Client, since
 	q := newCall[OffsetReply](nil)
-	c.server.backend.Claim(OffsetRequest{
-		Group: p.Group, Kind: galgo.ConsumerGroup, Key: g.ID, Tenure: since, Member: r.Client,
-		Client: r.session.client, Request: r.Request, User: r.session.actor.User, Born: r.session.actor.Born,
-	}, q.done)
+	c.server.backend.Claim(request, q.done)
 	reply, ok := await(ctx, c, r, q)
 	switch {
 	case !ok, reply.Code == galgo.CodeTransientNotCommitted:
-		return galgo.CodeTransientNotAccepted // a claim that comes twice is one
+		return 0, galgo.CodeTransientNotAccepted // a claim that comes twice is one
+	case reply.Code == galgo.CodeResourceNotFound:
+		return 0, galgo.CodeConsumerGroupPartitionNotOwned
 	case reply.Code == galgo.CodeOK:
 		r.session.tenures.Claimed(view, g, r.Client, p, since)
 	}
-	return reply.Code
+	return since, reply.Code
 }
 
 // leftGroup follows a request to leave a consumer group that was decided.

@@ -150,48 +150,43 @@ func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic g
 	if !ok {
 		return placement{}, OffsetRequest{}, galgo.CodeResourceNotFound
 	}
-	key, found := offsetKey(view, t, consumer)
+	key, group, found := offsetKey(view, t, consumer)
 	if !found {
 		return placement{}, OffsetRequest{}, galgo.CodeResourceNotFound
 	}
 	if !view.Allows(r.session.actor, metadata.RulePoll, t.Stream, t.ID) {
 		return placement{}, OffsetRequest{}, galgo.CodeUnauthorized
 	}
-	request := OffsetRequest{
-		Group:   partition.Group,
-		Tenure:  tenureOf(r.session, view, partition, consumer.Kind, key),
-		Kind:    consumer.Kind,
+	request := r.offsetRequest(partition.Group, consumer.Kind, key)
+	request.Member = r.session.client
+	if group != nil {
+		request.Tenure = r.session.tenures.Since(group, r.session.client, partition)
+	}
+	return placement{t.Stream, t.ID, partition.ID}, request, galgo.CodeOK
+}
+
+// offsetRequest is a write of a consumer's offset by who has sent the request.
+func (r *request) offsetRequest(group uint64, kind galgo.ConsumerKind, key uint32) OffsetRequest {
+	return OffsetRequest{
+		Group:   group,
+		Kind:    kind,
 		Key:     key,
-		Member:  r.session.client,
 		Client:  r.session.client,
 		Request: r.Request,
 		User:    r.session.actor.User,
 		Born:    r.session.actor.Born,
 	}
-	return placement{t.Stream, t.ID, partition.ID}, request, galgo.CodeOK
 }
 
-// tenureOf is what a write of a consumer's offset goes by.
-func tenureOf(b *binding, view *metadata.View, p *metadata.Partition, kind galgo.ConsumerKind, key uint32) uint64 {
-	if kind != galgo.ConsumerGroup {
-		return 0
-	}
-	g, ok := view.ConsumerGroupAt(p.Stream, p.Topic, key)
-	if !ok {
-		return 0
-	}
-	return b.tenures.Since(g, b.client, p)
-}
-
-// offsetKey is the number under which a consumer's offsets are kept; false for
-// a group that does not exist.
-func offsetKey(view *metadata.View, t *metadata.Topic, consumer galgo.Consumer) (uint32, bool) {
+// offsetKey is the number under which a consumer's offsets are kept, and the group if it
+// is one; false for a group that does not exist.
+func offsetKey(view *metadata.View, t *metadata.Topic, consumer galgo.Consumer) (key uint32, g *metadata.ConsumerGroup, found bool) {
 	if consumer.Kind == galgo.ConsumerGroup {
-		g, ok := view.ConsumerGroup(t, consumer.ID)
-		if !ok {
-			return 0, false
+		if g, found = view.ConsumerGroup(t, consumer.ID); found {
+			key = g.ID
 		}
-		return g.ID, true
+		return key, g, found
 	}
-	return consumer.OffsetKey()
+	key, found = consumer.OffsetKey()
+	return key, nil, found
 }
