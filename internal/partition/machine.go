@@ -161,12 +161,19 @@ func (m *Machine) active(base uint64) *segment {
 	return seg
 }
 
-func (m *Machine) applyStoreOffset(e *Entry) Result {
-	s, err := DecodeStoreOffset(e.Body)
+// decoded reads the body of an operation. What is in the log was checked before it came
+// there.
+func decoded[T any](m *Machine, e *Entry, decode func([]byte) (T, error)) T {
+	body, err := decode(e.Body)
 	if err != nil {
 		panic(fmt.Sprintf("partition: group %d: op %d: %v", m.cfg.Group, e.Op, err))
 	}
-	code := m.CheckTenure(s.Kind, s.Key, s.Tenure)
+	return body
+}
+
+func (m *Machine) applyStoreOffset(e *Entry) Result {
+	s := decoded(m, e, DecodeStoreOffset)
+	code := m.checkTenure(s.Kind, s.Key, s.Tenure)
 	if code == galgo.CodeOK {
 		code = m.CheckStore(s.Kind, s.Key, s.Offset)
 	}
@@ -177,11 +184,8 @@ func (m *Machine) applyStoreOffset(e *Entry) Result {
 }
 
 func (m *Machine) applyClaim(e *Entry) Result {
-	c, err := DecodeClaim(e.Body)
-	if err != nil {
-		panic(fmt.Sprintf("partition: group %d: op %d: %v", m.cfg.Group, e.Op, err))
-	}
-	code := m.CheckTenure(galgo.ConsumerGroup, c.Key, c.Tenure)
+	c := decoded(m, e, DecodeClaim)
+	code := m.checkTenure(galgo.ConsumerGroup, c.Key, c.Tenure)
 	if code == galgo.CodeOK {
 		m.tenures.take(c.Key, c.Tenure)
 	}
@@ -189,11 +193,8 @@ func (m *Machine) applyClaim(e *Entry) Result {
 }
 
 func (m *Machine) applyDeleteOffset(e *Entry) Result {
-	d, err := DecodeDeleteOffset(e.Body)
-	if err != nil {
-		panic(fmt.Sprintf("partition: group %d: op %d: %v", m.cfg.Group, e.Op, err))
-	}
-	if code := m.CheckTenure(d.Kind, d.Key, d.Tenure); code != galgo.CodeOK {
+	d := decoded(m, e, DecodeDeleteOffset)
+	if code := m.checkTenure(d.Kind, d.Key, d.Tenure); code != galgo.CodeOK {
 		return Result{Code: code}
 	}
 	known := m.consumers.remove(d.Kind, d.Key)
@@ -208,13 +209,10 @@ func (m *Machine) applyDeleteOffset(e *Entry) Result {
 
 // applyPurge empties the partition: offsets start at 0, stored offsets and
 // producers are forgotten; who claimed the partition for a group still has it. The
-// files of the old life stay until a checkpoint of
-// the new one is settled; their names cannot meet the new ones.
+// files of the old life stay until a checkpoint of the new one is settled; their
+// names cannot meet the new ones.
 func (m *Machine) applyPurge(e *Entry) Result {
-	generation, err := DecodePurge(e.Body)
-	if err != nil {
-		panic(fmt.Sprintf("partition: group %d: op %d: %v", m.cfg.Group, e.Op, err))
-	}
+	generation := decoded(m, e, DecodePurge)
 	if generation <= m.generation {
 		return Result{}
 	}
@@ -230,10 +228,7 @@ func (m *Machine) applyPurge(e *Entry) Result {
 
 // applyTruncate drops leading sealed segments that end at or below an offset.
 func (m *Machine) applyTruncate(e *Entry) Result {
-	upTo, err := DecodeTruncate(e.Body)
-	if err != nil {
-		panic(fmt.Sprintf("partition: group %d: op %d: %v", m.cfg.Group, e.Op, err))
-	}
+	upTo := decoded(m, e, DecodeTruncate)
 	n := 0
 	for n < len(m.segments) && m.segments[n].sealed && m.segments[n].last <= upTo {
 		seg := m.segments[n]

@@ -21,10 +21,12 @@ type tenure struct {
 // tenures are those of all groups, sorted by key.
 type tenures struct{ sorted []tenure }
 
-func compareTenure(t tenure, key uint32) int { return cmp.Compare(t.key, key) }
+func (t *tenures) find(key uint32) (int, bool) {
+	return slices.BinarySearchFunc(t.sorted, key, func(t tenure, key uint32) int { return cmp.Compare(t.key, key) })
+}
 
 func (t *tenures) since(key uint32) uint64 {
-	i, ok := slices.BinarySearchFunc(t.sorted, key, compareTenure)
+	i, ok := t.find(key)
 	if !ok {
 		return 0
 	}
@@ -34,7 +36,7 @@ func (t *tenures) since(key uint32) uint64 {
 // take takes note of a claim that is not older than the last one. Where there is no room for
 // another group, its members are not told apart.
 func (t *tenures) take(key uint32, since uint64) {
-	i, ok := slices.BinarySearchFunc(t.sorted, key, compareTenure)
+	i, ok := t.find(key)
 	switch {
 	case ok:
 		t.sorted[i].since = since
@@ -45,16 +47,16 @@ func (t *tenures) take(key uint32, since uint64) {
 
 // forget drops a group that is deleted.
 func (t *tenures) forget(key uint32) (known bool) {
-	i, known := slices.BinarySearchFunc(t.sorted, key, compareTenure)
+	i, known := t.find(key)
 	if known {
 		t.sorted = slices.Delete(t.sorted, i, i+1)
 	}
 	return known
 }
 
-// CheckTenure tells whether an offset may be written for who has the partition since a
+// checkTenure tells whether an offset may be written for who has the partition since a
 // generation of its group: CodeResourceNotFound if another has claimed it since.
-func (m *Machine) CheckTenure(kind galgo.ConsumerKind, key uint32, since uint64) galgo.Code {
+func (m *Machine) checkTenure(kind galgo.ConsumerKind, key uint32, since uint64) galgo.Code {
 	if kind == galgo.ConsumerGroup && since < m.tenures.since(key) {
 		return galgo.CodeResourceNotFound
 	}
@@ -78,6 +80,6 @@ func (m *Machine) KnownGroups() (keys []uint32) {
 // KnowsGroup reports whether anything of a consumer group is kept here.
 func (m *Machine) KnowsGroup(key uint32) bool {
 	_, stored := m.consumers.find(galgo.ConsumerGroup, key)
-	_, claimed := slices.BinarySearchFunc(m.tenures.sorted, key, compareTenure)
+	_, claimed := m.tenures.find(key)
 	return stored || claimed
 }
