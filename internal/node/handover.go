@@ -17,17 +17,10 @@ func (n *Node) handOver(work context.Context) {
 	if n.cluster == nil {
 		return
 	}
-	ticker := time.NewTicker(handOverInterval)
-	defer ticker.Stop()
 	done := n.engine.Done()
-	for {
-		select {
-		case <-ticker.C:
-		case <-work.Done():
-			return
-		}
+	every(work, handOverInterval, func() {
 		if !n.engine.View().IsRevoking() || n.leads() {
-			continue
+			return
 		}
 		for _, c := range done.Next() {
 			if err := n.internal(work, wire.OperationCompleteGroupRevocation, c.Encode()); err != nil {
@@ -35,5 +28,5 @@ func (n *Node) handOver(work context.Context) {
 				break
 			}
 		}
-	}
+	})
 }

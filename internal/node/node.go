@@ -149,16 +149,7 @@ func (n *Node) clean(work context.Context, retain func()) {
 	if !c.Enabled {
 		return
 	}
-	ticker := time.NewTicker(c.Interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			retain()
-		case <-work.Done():
-			return
-		}
-	}
+	every(work, c.Interval, retain)
 }
 
 // balance has primaries go back to where they belong, a few a minute.
@@ -167,16 +158,7 @@ func (n *Node) balance(work context.Context, give func(settled uint64, most int)
 	if !c.Enabled || n.cluster == nil {
 		return
 	}
-	ticker := time.NewTicker(balanceInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			give(uint64(c.Settled/engine.Tick), c.MovesPerMinute)
-		case <-work.Done():
-			return
-		}
-	}
+	every(work, balanceInterval, func() { give(uint64(c.Settled/engine.Tick), c.MovesPerMinute) })
 }
 
 // serve opens the listeners and serves until ctx ends or the node fails; which of

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"time"
 
 	"galgo/internal/metadata"
 )
@@ -15,21 +14,14 @@ func (n *Node) sweepTokens(ctx context.Context) {
 	if !cleaner.Enabled {
 		return
 	}
-	tick := time.NewTicker(cleaner.Interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	every(ctx, cleaner.Interval, func() {
 		for n.tokenExpired() {
 			if err := n.internal(ctx, metadata.OperationSweepTokens, nil); err != nil {
 				n.log.Debug("expired access tokens are not removed yet", "err", err)
 				break
 			}
 		}
-	}
+	})
 }
 
 func (n *Node) tokenExpired() bool {
