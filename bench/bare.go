@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"galgo/internal/freeport"
 )
 
 // The bare program does the least that anybody must do for an acknowledged write:
@@ -298,13 +300,13 @@ func (s *bareCluster) start(ctx context.Context, dir string, n int, synced bool)
 	if err != nil {
 		return err
 	}
-	ports, err := freePorts(n)
+	ports, err := freeport.Take(n)
 	if err != nil {
 		return err
 	}
 	var peers []string
 	for i, port := range ports { // the last one leads
-		args := []string{bareCommand, "-listen", loopback(port), "-file", filepath.Join(dir, fmt.Sprint("log", i)), "-sync=" + strconv.FormatBool(synced)}
+		args := []string{bareCommand, "-listen", freeport.Loopback(port), "-file", filepath.Join(dir, fmt.Sprint("log", i)), "-sync=" + strconv.FormatBool(synced)}
 		if i == n-1 {
 			args = append(args, "-peers", strings.Join(peers, ","))
 		}
@@ -313,10 +315,10 @@ func (s *bareCluster) start(ctx context.Context, dir string, n int, synced bool)
 			return err
 		}
 		s.all = append(s.all, p)
-		if err := p.awaitPort(ctx, loopback(port)); err != nil {
+		if err := p.awaitPort(ctx, freeport.Loopback(port)); err != nil {
 			return err
 		}
-		peers = append(peers, loopback(port))
+		peers = append(peers, freeport.Loopback(port))
 	}
 	s.leader = peers[n-1]
 	return nil

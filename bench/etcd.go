@@ -11,6 +11,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"galgo/internal/freeport"
 )
 
 // etcdCluster is one etcd member, or several.
@@ -32,23 +34,23 @@ func etcdNodes(n int) starter {
 }
 
 func (s *etcdCluster) start(ctx context.Context, binary, dir string, n int) error {
-	ports, err := freePorts(2 * n)
+	ports, err := freeport.Take(2 * n)
 	if err != nil {
 		return err
 	}
 	var members []string
 	for i := range n {
-		members = append(members, fmt.Sprintf("e%d=http://%s", i, loopback(ports[n+i])))
+		members = append(members, fmt.Sprintf("e%d=http://%s", i, freeport.Loopback(ports[n+i])))
 	}
 	for i := range n {
-		listen, peer := "http://"+loopback(ports[i]), "http://"+loopback(ports[n+i])
+		listen, peer := "http://"+freeport.Loopback(ports[i]), "http://"+freeport.Loopback(ports[n+i])
 		p, err := launch(dir, fmt.Sprint("etcd", i), nil, binary, "--name", fmt.Sprint("e", i), "--data-dir", filepath.Join(dir, fmt.Sprint("node", i)),
 			"--listen-client-urls", listen, "--advertise-client-urls", listen, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
 			"--initial-cluster", strings.Join(members, ","), "--log-level", "error")
 		if err != nil {
 			return err
 		}
-		s.all, s.endpoints = append(s.all, p), append(s.endpoints, loopback(ports[i]))
+		s.all, s.endpoints = append(s.all, p), append(s.endpoints, freeport.Loopback(ports[i]))
 	}
 	for i, p := range s.all {
 		if err := p.awaitPort(ctx, s.endpoints[i]); err != nil {

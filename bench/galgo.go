@@ -14,6 +14,7 @@ import (
 
 	"galgo"
 	"galgo/client"
+	"galgo/internal/freeport"
 )
 
 // galgoCluster is one node or several, with what the jobs have made there.
@@ -58,7 +59,7 @@ func galgoNodes(n int) starter {
 // plan decides about ports and settings. Everything that decides about speed or
 // durability stays as it is by default.
 func (g *galgoCluster) plan(n int) error {
-	ports, err := freePorts(2 * n)
+	ports, err := freeport.Take(2 * n)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (g *galgoCluster) plan(n int) error {
 		"GALGO_HTTP_ENABLED=false", "GALGO_QUIC_ENABLED=false", "GALGO_WEBSOCKET_ENABLED=false",
 	}
 	for i := range n {
-		g.addresses = append(g.addresses, loopback(ports[2*i]))
+		g.addresses = append(g.addresses, freeport.Loopback(ports[2*i]))
 		node := fmt.Sprintf("GALGO_CLUSTER_NODES_%d_", i)
 		if n > 1 {
 			env = append(env, "GALGO_CLUSTER_ENABLED=true", fmt.Sprintf("%sNAME=n%d", node, i), node+"IP=127.0.0.1", fmt.Sprintf("%sREPLICA_ID=%d", node, i),

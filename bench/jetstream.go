@@ -13,6 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"galgo/internal/freeport"
 )
 
 // natsCluster is one NATS server with JetStream, or several.
@@ -42,23 +44,23 @@ func natsNodes(n int, synced bool) starter {
 }
 
 func (s *natsCluster) plan(n int, synced bool) error {
-	ports, err := freePorts(2 * n)
+	ports, err := freeport.Take(2 * n)
 	if err != nil {
 		return err
 	}
 	s.ports = ports[:n]
 	var routes []string
 	for _, p := range ports[n:] {
-		routes = append(routes, "nats-route://"+loopback(p))
+		routes = append(routes, "nats-route://"+freeport.Loopback(p))
 	}
 	for i := range n {
 		sync := ""
 		if synced {
 			sync = ", sync_interval: always"
 		}
-		text := fmt.Sprintf("server_name: n%d\nlisten: %s\njetstream { store_dir: %q, max_file_store: 20GB%s }\n", i, loopback(ports[i]), filepath.Join(s.dir, fmt.Sprint("node", i)), sync)
+		text := fmt.Sprintf("server_name: n%d\nlisten: %s\njetstream { store_dir: %q, max_file_store: 20GB%s }\n", i, freeport.Loopback(ports[i]), filepath.Join(s.dir, fmt.Sprint("node", i)), sync)
 		if n > 1 {
-			text += fmt.Sprintf("cluster { name: c1, listen: %s, routes: [ %s ] }\n", loopback(ports[n+i]), strings.Join(routes, ", "))
+			text += fmt.Sprintf("cluster { name: c1, listen: %s, routes: [ %s ] }\n", freeport.Loopback(ports[n+i]), strings.Join(routes, ", "))
 		}
 		name := filepath.Join(s.dir, fmt.Sprintf("nats%d.conf", i))
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -78,7 +80,7 @@ func (s *natsCluster) start(ctx context.Context) error {
 		s.all = append(s.all, p)
 	}
 	for i, p := range s.all {
-		if err := p.awaitPort(ctx, loopback(s.ports[i])); err != nil {
+		if err := p.awaitPort(ctx, freeport.Loopback(s.ports[i])); err != nil {
 			return err
 		}
 	}
@@ -112,7 +114,7 @@ func until(ctx context.Context, try func(context.Context) error) error {
 func (s *natsCluster) connect(first int) (js jetstream.JetStream, done func(), err error) {
 	var urls []string
 	for i := range s.ports {
-		urls = append(urls, "nats://"+loopback(s.ports[(first+i)%len(s.ports)]))
+		urls = append(urls, "nats://"+freeport.Loopback(s.ports[(first+i)%len(s.ports)]))
 	}
 	nc, err := nats.Connect(strings.Join(urls, ","), nats.DontRandomize(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
 		nats.ReconnectJitter(0, 0), nats.RetryOnFailedConnect(true), nats.Timeout(250*time.Millisecond))
@@ -252,7 +254,7 @@ func (s *natsCluster) consume(ctx context.Context, j job) (load, error) {
 }
 
 func (s *natsCluster) bench(ctx context.Context, node int, args ...string) (load, error) {
-	out, cpu, err := tool(ctx, nil, s.cli, append(append([]string{"-s", "nats://" + loopback(s.ports[node]), "bench"}, args...), "--no-progress")...)
+	out, cpu, err := tool(ctx, nil, s.cli, append(append([]string{"-s", "nats://" + freeport.Loopback(s.ports[node]), "bench"}, args...), "--no-progress")...)
 	if err != nil {
 		return load{}, err
 	}
@@ -366,7 +368,7 @@ func (s *natsCluster) recovery(ctx context.Context, j job) (load, error) {
 		return load{}, err
 	}
 	s.all[0] = p
-	if err := p.awaitPort(ctx, loopback(s.ports[0])); err != nil {
+	if err := p.awaitPort(ctx, freeport.Loopback(s.ports[0])); err != nil {
 		return load{}, err
 	}
 	js, done, err := s.connect(0)

@@ -135,18 +135,3 @@ func tool(ctx context.Context, env []string, command string, args ...string) (ou
 	}
 	return stdout.String(), cpu, err
 }
-
-// freePorts finds ports of the loopback that nobody uses now.
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // when all are found, so that none is found twice
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
-
-func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

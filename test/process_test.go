@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"galgo/client"
+	"galgo/internal/freeport"
 )
 
 var binary string
@@ -70,15 +71,15 @@ func newServer(t testing.TB, env ...string) *server {
 	return s
 }
 
-// freeAddress finds a loopback address that nobody uses now.
+// freeAddress finds a loopback address for a server of this process, which is the
+// only one to use it.
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freeport.Take(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return freeport.Loopback(ports[0])
 }
 
 // start runs the server and waits until it answers.

@@ -167,12 +167,7 @@ type benchProcess struct {
 
 func benchServer(b *testing.B, env ...string) *benchProcess {
 	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	s := &benchProcess{dir: filepath.Join(b.TempDir(), "data"), address: l.Addr().String()}
-	l.Close()
+	s := &benchProcess{dir: filepath.Join(b.TempDir(), "data"), address: freeAddress(b)}
 	s.cmd = exec.Command(binary, "server")
 	s.cmd.Env = append(os.Environ(), append([]string{"GALGO_SYSTEM_PATH=" + s.dir, "GALGO_TCP_ADDRESS=" + s.address, "GALGO_DISPLAY_CONFIG=false",
 		"GALGO_QUIC_ENABLED=false", "GALGO_WEBSOCKET_ENABLED=false"}, env...)...)

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"galgo/internal/freeport"
 )
 
 // demoNode is a server process of the demonstration, one life after the other.
@@ -41,14 +43,14 @@ func newDemoFleet(dir string, size int, environ []string) (demoFleet, error) {
 	if err := os.WriteFile(filepath.Join(dir, "galgo.toml"), nil, 0o600); err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(2 * size)
+	ports, err := freeport.Take(2 * size)
 	if err != nil {
 		return nil, err
 	}
 	var f demoFleet
 	for i := range size {
 		n := &demoNode{
-			id: i, name: "node-" + strconv.Itoa(i), address: net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[2*i])),
+			id: i, name: "node-" + strconv.Itoa(i), address: freeport.Loopback(ports[2*i]),
 			log: filepath.Join(dir, "node-"+strconv.Itoa(i)+".log"),
 		}
 		key := fmt.Sprintf("GALGO_CLUSTER_NODES_%d_", i)
@@ -61,19 +63,6 @@ func newDemoFleet(dir string, size int, environ []string) (demoFleet, error) {
 		n.env = append(env[:len(env):len(env)], fmt.Sprint("GALGO_REPLICA_ID=", i), "GALGO_SYSTEM_PATH="+n.dir)
 	}
 	return f, nil
-}
-
-// freePorts finds ports of the loopback that nobody uses now.
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // when all are found, so that none is found twice
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 func (f demoFleet) addresses(first int) (addresses []string) {

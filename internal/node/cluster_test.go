@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"galgo/internal/config"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/engine"
+	"galgo/internal/freeport"
 	"galgo/internal/peer"
 	"galgo/internal/superblock"
 )
@@ -26,17 +26,13 @@ func roster(t *testing.T, size int) []config.Config {
 		HeartbeatTimeout: 500 * time.Millisecond, CommitBroadcast: 50 * time.Millisecond, PrepareRetransmit: 25 * time.Millisecond,
 		ViewChangeRetransmit: 50 * time.Millisecond, ViewChangeStatus: 500 * time.Millisecond, Probe: 100 * time.Millisecond, ProbeAttempts: 5, Repair: 100 * time.Millisecond,
 	}
-	port := func() int {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().(*net.TCPAddr).Port
+	ports, err := freeport.Take(2 * size)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for i := range size {
 		c.Cluster.Nodes = append(c.Cluster.Nodes, config.Node{
-			Name: "n" + strconv.Itoa(i), IP: "127.0.0.1", ReplicaID: i, Ports: config.Ports{TCP: port(), TCPReplica: port()},
+			Name: "n" + strconv.Itoa(i), IP: "127.0.0.1", ReplicaID: i, Ports: config.Ports{TCP: ports[2*i], TCPReplica: ports[2*i+1]},
 		})
 	}
 	all := make([]config.Config, size)

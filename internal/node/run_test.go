@@ -18,6 +18,7 @@ import (
 	"galgo/internal/disk"
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/edge"
+	"galgo/internal/freeport"
 	"galgo/internal/metadata"
 	"galgo/internal/wire"
 )
@@ -158,12 +159,11 @@ func TestShareFiles(t *testing.T) {
 // Nobody can connect before the root user is in the log: whoever came earlier would
 // be refused, and would believe it.
 func TestNobodyConnectsBeforeTheRootUserIsThere(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freeport.Take(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	l.Close()
+	address := freeport.Loopback(ports[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ready, early := false, 0

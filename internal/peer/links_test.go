@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"galgo/internal/freeport"
 	"galgo/internal/vsr"
 )
 
@@ -131,7 +132,11 @@ func listen(t *testing.T, address string) net.Listener {
 // pair runs two nodes that are connected.
 func pair(t *testing.T, change func(*Options)) (a, b node) {
 	t.Helper()
-	la, lb := listen(t, "127.0.0.1:0"), listen(t, "127.0.0.1:0")
+	ports, err := freeport.Take(2) // who comes back listens where it did before
+	if err != nil {
+		t.Fatal(err)
+	}
+	la, lb := listen(t, freeport.Loopback(ports[0])), listen(t, freeport.Loopback(ports[1]))
 	oa, ob := options(0, la.Addr().String(), lb.Addr().String()), options(1, la.Addr().String(), lb.Addr().String())
 	if change != nil {
 		change(&oa)

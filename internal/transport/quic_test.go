@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"galgo/internal/freeport"
 )
 
 // listenForTest is a QUIC listener and what its clients trust.
@@ -16,7 +18,11 @@ func listenForTest(t *testing.T) (*quicListener, *tls.Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	ports, err := freeport.Take(1) // it is looked at again when the listener is closed
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.ListenPacket("udp", freeport.Loopback(ports[0]))
 	if err != nil {
 		t.Fatal(err)
 	}
