@@ -173,7 +173,7 @@ func decoded[T any](m *Machine, e *Entry, decode func([]byte) (T, error)) T {
 
 func (m *Machine) applyStoreOffset(e *Entry) Result {
 	s := decoded(m, e, DecodeStoreOffset)
-	code := m.checkTenure(s.Kind, s.Key, s.Tenure)
+	code := m.claim(s.Kind, s.Key, s.Tenure)
 	if code == galgo.CodeOK {
 		code = m.CheckStore(s.Kind, s.Key, s.Offset)
 	}
@@ -185,23 +185,18 @@ func (m *Machine) applyStoreOffset(e *Entry) Result {
 
 func (m *Machine) applyClaim(e *Entry) Result {
 	c := decoded(m, e, DecodeClaim)
-	code := m.checkTenure(galgo.ConsumerGroup, c.Key, c.Tenure)
-	if code == galgo.CodeOK {
-		m.tenures.take(c.Key, c.Tenure)
-	}
-	return Result{Code: code}
+	return Result{Code: m.claim(galgo.ConsumerGroup, c.Key, c.Tenure)}
 }
 
 func (m *Machine) applyDeleteOffset(e *Entry) Result {
 	d := decoded(m, e, DecodeDeleteOffset)
-	if code := m.checkTenure(d.Kind, d.Key, d.Tenure); code != galgo.CodeOK {
+	claimed := false
+	if d.Tenure == Forever {
+		claimed = m.tenures.forget(d.Key)
+	} else if code := m.claim(d.Kind, d.Key, d.Tenure); code != galgo.CodeOK {
 		return Result{Code: code}
 	}
-	known := m.consumers.remove(d.Kind, d.Key)
-	if d.Tenure == Forever {
-		known = m.tenures.forget(d.Key) || known
-	}
-	if !known {
+	if stored := m.consumers.remove(d.Kind, d.Key); !stored && !claimed {
 		return Result{Code: galgo.CodeConsumerOffsetNotFound}
 	}
 	return Result{}

@@ -33,7 +33,7 @@ func (t *tenures) since(key uint32) uint64 {
 	return t.sorted[i].since
 }
 
-// take takes note of a claim that is not older than the last one. Where there is no room for
+// take takes note of a claim that is newer than the last one. Where there is no room for
 // another group, its members are not told apart.
 func (t *tenures) take(key uint32, since uint64) {
 	i, ok := t.find(key)
@@ -54,11 +54,18 @@ func (t *tenures) forget(key uint32) (known bool) {
 	return known
 }
 
-// checkTenure tells whether an offset may be written for who has the partition since a
-// generation of its group: CodeResourceNotFound if another has claimed it since.
-func (m *Machine) checkTenure(kind galgo.ConsumerKind, key uint32, since uint64) galgo.Code {
-	if kind == galgo.ConsumerGroup && since < m.tenures.since(key) {
+// claim has the member that has the partition since a generation of its group be the last
+// to claim it, whatever it writes: CodeResourceNotFound if another has claimed it since.
+// Single consumers share a partition with nobody.
+func (m *Machine) claim(kind galgo.ConsumerKind, key uint32, since uint64) galgo.Code {
+	if kind != galgo.ConsumerGroup {
+		return galgo.CodeOK
+	}
+	switch last := m.tenures.since(key); {
+	case since < last:
 		return galgo.CodeResourceNotFound
+	case since > last:
+		m.tenures.take(key, since)
 	}
 	return galgo.CodeOK
 }

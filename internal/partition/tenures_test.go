@@ -43,13 +43,15 @@ func TestClaimsEndOlderTenures(t *testing.T) {
 	want("claimed by who had it before", r.claim(1, 4), galgo.CodeResourceNotFound, 6)
 	want("stored by who has it since then", r.storeAs(6, 5), galgo.CodeOK, 5)
 	want("a single consumer's is another matter", r.store(galgo.ConsumerSingle, 1, 9, false), galgo.CodeOK, 5)
-	want("deleted by who claimed it", r.deleteAs(5), galgo.CodeOK, -1)
-	want("stored late, after the deletion", r.storeAs(4, 7), galgo.CodeResourceNotFound, -1)
+	want("stored by who claimed it, after another's store", r.storeAs(5, 9), galgo.CodeResourceNotFound, 5)
+	want("deleted by who has it since later", r.deleteAs(7), galgo.CodeOK, -1)
+	want("deleted again", r.deleteAs(7), galgo.CodeConsumerOffsetNotFound, -1)
+	want("stored late, after the deletion", r.storeAs(6, 7), galgo.CodeResourceNotFound, -1)
 	r.purge(1)
 	r.send(10, 8)
 	want("stored late, after a purge", r.storeAs(4, 7), galgo.CodeResourceNotFound, -1)
 	c, err := DecodeCheckpoint(r.m.State().Append(nil))
-	if err != nil || !slices.Equal(c.tenures, []tenure{{1, 5}}) {
+	if err != nil || !slices.Equal(c.tenures, []tenure{{1, 7}}) {
 		t.Fatalf("a checkpoint has %+v, %v", c.tenures, err)
 	}
 	mustEqual(t, "after a replay", r, r.twin())

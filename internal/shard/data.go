@@ -561,7 +561,7 @@ func (d *Data) apply(g *dataGroup, p *vsr.Prepare) partition.Result {
 	g.head = p.Header
 	d.ckpt.bytes += int64(len(p.Body)) + vsr.HeaderSize
 	result := g.machine.Apply(entryOf(p))
-	d.noteStored(g, p, result)
+	d.noteWritten(g, p)
 	return result
 }
 

@@ -145,23 +145,23 @@ func (d *Data) drop(g *dataGroup, key uint32) {
 	})
 }
 
-// noteStored looks at an offset or a claim that was just stored: its group may have been
-// deleted while it was under way.
-func (d *Data) noteStored(g *dataGroup, p *vsr.Prepare, r partition.Result) {
-	if r.Code != galgo.CodeOK {
-		return
-	}
+// noteWritten looks at what was just written for a consumer group, which may have been
+// deleted while it was under way. What is refused may have left a claim.
+func (d *Data) noteWritten(g *dataGroup, p *vsr.Prepare) {
 	if key, ok := groupOf(p); ok && d.deleted(g, key) {
 		g.sweeping = true
 	}
 }
 
-// groupOf is the consumer group of which an op keeps something.
+// groupOf is the consumer group of which an op may leave something.
 func groupOf(p *vsr.Prepare) (key uint32, ok bool) {
 	switch p.Operation {
 	case partition.OpStoreOffset:
 		s, err := partition.DecodeStoreOffset(p.Body)
 		return s.Key, err == nil && s.Kind == galgo.ConsumerGroup
+	case partition.OpDeleteOffset:
+		o, err := partition.DecodeDeleteOffset(p.Body)
+		return o.Key, err == nil && o.Kind == galgo.ConsumerGroup
 	case partition.OpClaim:
 		c, err := partition.DecodeClaim(p.Body)
 		return c.Key, err == nil

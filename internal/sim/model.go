@@ -165,8 +165,8 @@ func (m *model) learn(g *groupModel, p *vsr.Prepare) {
 		}
 	case partition.OpClaim:
 		var c partition.Claim
-		if c, err = partition.DecodeClaim(p.Body); err == nil && c.Tenure >= g.claimOf(c.Key) {
-			g.claims[c.Key] = append(g.claims[c.Key], claimed{p.Op, c.Tenure})
+		if c, err = partition.DecodeClaim(p.Body); err == nil {
+			g.claim(p.Op, galgo.ConsumerGroup, c.Key, c.Tenure)
 		}
 	case partition.OpPurge:
 		var generation uint64
@@ -291,8 +291,7 @@ func (m *model) learnStore(g *groupModel, p *vsr.Prepare, s partition.StoreOffse
 // is applied too, and so is what comes from a member that had the partition before.
 func (g *groupModel) store(op vsr.Op, k consumerKey, s partition.StoreOffset, by galgo.ClientID) (stored bool) {
 	was := g.offsetAt(k, op)
-	switch {
-	case k.kind == galgo.ConsumerGroup && s.Tenure < g.claimOf(k.key), s.Offset >= g.next, s.Monotone && was.set && s.Offset <= was.value:
+	if !g.claim(op, s.Kind, s.Key, s.Tenure) || s.Offset >= g.next || s.Monotone && was.set && s.Offset <= was.value {
 		return false
 	}
 	g.offsets[k] = append(g.offsets[k], storedOffset{op: op, value: s.Offset, set: true, by: by})
@@ -300,22 +299,29 @@ func (g *groupModel) store(op vsr.Op, k consumerKey, s partition.StoreOffset, by
 }
 
 func (g *groupModel) delete(op vsr.Op, d partition.DeleteOffset) {
-	if d.Kind == galgo.ConsumerGroup && d.Tenure < g.claimOf(d.Key) {
+	if d.Tenure == partition.Forever {
+		g.claims[d.Key] = append(g.claims[d.Key], claimed{op: op})
+	} else if !g.claim(op, d.Kind, d.Key, d.Tenure) {
 		return
 	}
 	k := consumerKey{d.Kind, d.Key}
 	g.offsets[k] = append(g.offsets[k], storedOffset{op: op})
-	if d.Tenure == partition.Forever {
-		g.claims[d.Key] = append(g.claims[d.Key], claimed{op: op})
-	}
 }
 
-// claimOf is the last claim of a partition for a consumer group; 0 if there is none.
-func (g *groupModel) claimOf(key uint32) uint64 {
-	if all := g.claims[key]; len(all) > 0 {
-		return all[len(all)-1].since
+// claim follows who was the last to have the partition for a consumer group and to write
+// anything: whoever had it before may not write any more.
+func (g *groupModel) claim(op vsr.Op, kind galgo.ConsumerKind, key uint32, since uint64) (may bool) {
+	if kind != galgo.ConsumerGroup {
+		return true
 	}
-	return 0
+	var last uint64
+	if all := g.claims[key]; len(all) > 0 {
+		last = all[len(all)-1].since
+	}
+	if since > last {
+		g.claims[key] = append(g.claims[key], claimed{op, since})
+	}
+	return since >= last
 }
 
 // offsetAt is a consumer's offset as of an op.
