@@ -69,12 +69,22 @@ func (f fleet) dial(first int) *client.Client {
 
 // producers sends through each of three nodes until the load is stopped.
 func (f fleet) producers(t *testing.T) *load {
-	l := &load{t: t, s: f[0], stop: make(chan struct{})}
+	l := newLoad(t, f[0])
 	for i := range 3 {
 		c := f.dial(i)
 		l.wg.Go(func() { l.produce(c, i) })
 	}
 	return l
+}
+
+// underLoad starts a cluster, and producers at three of its nodes.
+func underLoad(t *testing.T, size int) (f fleet, admin *client.Client, l *load) {
+	t.Helper()
+	f = newFleet(t, size)
+	f.start()
+	admin = f.dial(0)
+	createTopic(t, admin, 2)
+	return f, admin, f.producers(t)
 }
 
 // leader is the node that leads the metadata, as the client's node knows it; -1: none.
@@ -118,12 +128,7 @@ func createTopic(t testing.TB, c *client.Client, partitions uint32) (stream, top
 // acknowledged is there exactly once, in order, on every node, and what a node has
 // promised is on its disk.
 func TestPrimaryKilledAgainAndAgain(t *testing.T) {
-	f := newFleet(t, 3)
-	f.start()
-	ctx := context.Background()
-	admin := f.dial(0)
-	stream, topic := createTopic(t, admin, 2)
-	l := f.producers(t)
+	f, admin, l := underLoad(t, 3)
 	creator := f.dial(1)
 	l.wg.Go(func() { l.createStreams(creator) })
 	const primaries = 8
@@ -135,13 +140,12 @@ func TestPrimaryKilledAgainAndAgain(t *testing.T) {
 		l.awaitMore(100)
 		f[at].start()
 	}
-	close(l.stop)
-	l.wg.Wait()
+	l.end()
 	if t.Failed() {
 		t.FailNow()
 	}
-	f.verify(ctx, l, stream, topic)
-	l.verifyStreams(ctx, admin)
+	f.verify(l)
+	l.verifyStreams(context.Background(), admin)
 	for i, s := range f {
 		if status := s.stop(); status != 0 {
 			t.Errorf("node %d ends with status %d\n%s", i, status, s.output)
@@ -156,12 +160,12 @@ func TestPrimaryKilledAgainAndAgain(t *testing.T) {
 
 // verify holds every node against what was acknowledged; one that has just come back may
 // take a while to know it all.
-func (f fleet) verify(ctx context.Context, l *load, stream, topic galgo.Identifier) {
+func (f fleet) verify(l *load) {
 	l.t.Helper()
 	for i, s := range f {
 		c := s.dial()
-		until(l.t, fmt.Sprintf("node %d has everything", i), func() bool { return count(l.t, c, stream, topic, 0) >= total(l) })
-		l.verify(ctx, c, stream, topic)
+		until(l.t, fmt.Sprintf("node %d has everything", i), func() bool { return count(l.t, c, loadStream, loadTopic, 0) >= total(l) })
+		l.verify(context.Background(), c)
 	}
 }
 
@@ -318,12 +322,7 @@ func TestClusterStatus(t *testing.T) {
 // Whoever leads gives its place up, again and again, under load, and clients see no error;
 // any node is asked to have it done.
 func TestStepDownUnderLoad(t *testing.T) {
-	f := newFleet(t, 3)
-	f.start()
-	ctx := context.Background()
-	admin := f.dial(0)
-	stream, topic := createTopic(t, admin, 2)
-	l := f.producers(t)
+	f, admin, l := underLoad(t, 3)
 	for i := range 6 {
 		l.awaitMore(50)
 		at := -1
@@ -336,9 +335,8 @@ func TestStepDownUnderLoad(t *testing.T) {
 		until(t, "another leads", func() bool { now := leader(t, admin); return now >= 0 && now != at })
 	}
 	l.awaitMore(50)
-	close(l.stop)
-	l.wg.Wait()
-	f.verify(ctx, l, stream, topic)
+	l.end()
+	f.verify(l)
 	out, status := run(t, append(os.Environ(), "GALGO_ADDRESS="+f[1].address), "cluster", "status", "--groups", "--output", "json", "--quiet")
 	if !strings.Contains(out, `"role":"primary"`) || !strings.Contains(out, `"log_view"`) {
 		t.Errorf("status %d\n%s", status, out)
@@ -354,10 +352,9 @@ func TestStepDownUnderLoad(t *testing.T) {
 func TestLostDiskIsReplaced(t *testing.T) {
 	f := newFleet(t, 3)
 	f.start()
-	ctx := context.Background()
 	admin := f.dial(0)
 	stream, topic := createTopic(t, admin, 2)
-	l := &load{t: t, s: f[0], stop: make(chan struct{})}
+	l := newLoad(t, f[0])
 	c := f.dial(1)
 	l.wg.Go(func() { l.produce(c, 0) })
 	l.awaitMore(500)
@@ -376,22 +373,16 @@ func TestLostDiskIsReplaced(t *testing.T) {
 	until(t, "the replaced node serves", func() bool { return count(t, f[2].dial(), stream, topic, 0) > 0 })
 	f[0].kill()
 	l.awaitMore(500)
-	close(l.stop)
-	l.wg.Wait()
+	l.end()
 	f[0].start()
-	f.verify(ctx, l, stream, topic)
+	f.verify(l)
 	f.endSound(t)
 }
 
 // Of five nodes two may be gone, a backup and then the primary: the others go on, and who
 // signs in at one of them is let in.
 func TestTwoOfFiveAreGone(t *testing.T) {
-	f := newFleet(t, 5)
-	f.start()
-	ctx := context.Background()
-	admin := f.dial(0)
-	stream, topic := createTopic(t, admin, 2)
-	l := f.producers(t)
+	f, admin, l := underLoad(t, 5)
 	l.awaitMore(100)
 	at := leader(t, admin)
 	gone := []int{(at + 1) % len(f), at}
@@ -404,7 +395,7 @@ func TestTwoOfFiveAreGone(t *testing.T) {
 			continue
 		}
 		c := s.dial()
-		if _, err := c.CreateStream(ctx, fmt.Sprint("by node ", i)); err != nil {
+		if _, err := c.CreateStream(t.Context(), fmt.Sprint("by node ", i)); err != nil {
 			t.Errorf("node %d: %v", i, err)
 		}
 		c.Close()
@@ -413,20 +404,14 @@ func TestTwoOfFiveAreGone(t *testing.T) {
 		f[i].start()
 	}
 	l.awaitMore(100)
-	close(l.stop)
-	l.wg.Wait()
-	f.verify(ctx, l, stream, topic)
+	l.end()
+	f.verify(l)
 	f.endSound(t)
 }
 
 // All nodes are killed at once, and have everything when they come back.
 func TestAllNodesKilledAtOnce(t *testing.T) {
-	f := newFleet(t, 3)
-	f.start()
-	ctx := context.Background()
-	admin := f.dial(0)
-	stream, topic := createTopic(t, admin, 2)
-	l := f.producers(t)
+	f, _, l := underLoad(t, 3)
 	for range 3 {
 		l.awaitMore(200)
 		for _, s := range f {
@@ -435,9 +420,8 @@ func TestAllNodesKilledAtOnce(t *testing.T) {
 		f.start()
 	}
 	l.awaitMore(200)
-	close(l.stop)
-	l.wg.Wait()
-	f.verify(ctx, l, stream, topic)
+	l.end()
+	f.verify(l)
 	f.endSound(t)
 }
 

@@ -24,16 +24,15 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	s.start()
 	ctx := context.Background()
 	admin := s.dial(client.WithRetryBudget(5 * time.Minute))
-	stream, topic := galgo.NamedID("s"), galgo.NamedID("t")
 	if _, err := admin.CreateStream(ctx, "s"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.CreateTopic(ctx, stream, client.TopicSpec{Name: "t", Partitions: 2, Options: []galgo.Header{
+	if _, err := admin.CreateTopic(ctx, loadStream, client.TopicSpec{Name: "t", Partitions: 2, Options: []galgo.Header{
 		client.TopicOption(galgo.OptionSegmentSize, galgo.Uint64Value(1<<20)),
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	l := &load{t: t, s: s, stop: make(chan struct{})}
+	l := newLoad(t, s)
 	// Dialling is tried once, so it is done before the first kill.
 	patient := client.WithRetryBudget(5 * time.Minute)
 	for i := range 3 {
@@ -49,12 +48,11 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		s.start()
 	}
 	l.awaitMore(150)
-	close(l.stop)
-	l.wg.Wait()
+	l.end()
 	if t.Failed() {
 		t.Fatalf("%s", s.output)
 	}
-	l.verify(ctx, admin, stream, topic)
+	l.verify(ctx, admin)
 	l.verifyStreams(ctx, admin)
 }
 
@@ -72,6 +70,20 @@ type load struct {
 	streams int               // created one after the other
 	acked   map[string]uint64 // raw: payload to offset
 	doubted map[string]bool   // raw: no answer came
+}
+
+// loadStream and loadTopic are where the producers send to, two partitions at least.
+var loadStream, loadTopic = galgo.NamedID("s"), galgo.NamedID("t")
+
+// newLoad is what will be sent; raw producers send to the server.
+func newLoad(t *testing.T, s *server) *load {
+	return &load{t: t, s: s, stop: make(chan struct{})}
+}
+
+// end waits until all producers have had their last answers.
+func (l *load) end() {
+	close(l.stop)
+	l.wg.Wait()
 }
 
 func (l *load) stopped() bool {
@@ -97,7 +109,7 @@ func (l *load) produce(c *client.Client, producer int) {
 		for i := range batch {
 			batch[i].Payload = fmt.Appendf(nil, "numbered %d %d", producer, next+i)
 		}
-		if _, err := c.SendMessages(context.Background(), galgo.NamedID("s"), galgo.NamedID("t"), galgo.ToPartition(0), batch); err != nil {
+		if _, err := c.SendMessages(context.Background(), loadStream, loadTopic, galgo.ToPartition(0), batch); err != nil {
 			l.t.Errorf("numbered producer %d, message %d: %v", producer, next, err)
 			return
 		}
@@ -176,9 +188,9 @@ func (l *load) verifyStreams(ctx context.Context, c *client.Client) {
 	l.t.Logf("%d streams created once each", l.streams)
 }
 
-func (l *load) verify(ctx context.Context, c *client.Client, stream, topic galgo.Identifier) {
+func (l *load) verify(ctx context.Context, c *client.Client) {
 	seen := [3]int{}
-	readAll(ctx, l.t, c, stream, topic, 0, func(offset uint64, payload string) {
+	readAll(ctx, l.t, c, loadStream, loadTopic, 0, func(offset uint64, payload string) {
 		var producer, number int
 		if _, err := fmt.Sscanf(payload, "numbered %d %d", &producer, &number); err != nil {
 			l.t.Fatalf("offset %d holds %q, which nobody sent", offset, payload)
@@ -194,7 +206,7 @@ func (l *load) verify(ctx context.Context, c *client.Client, stream, topic galgo
 		}
 	}
 	found := map[string]uint64{}
-	readAll(ctx, l.t, c, stream, topic, 1, func(offset uint64, payload string) {
+	readAll(ctx, l.t, c, loadStream, loadTopic, 1, func(offset uint64, payload string) {
 		if at, twice := found[payload]; twice {
 			l.t.Fatalf("%q is at offset %d and again at %d", payload, at, offset)
 		}

@@ -330,7 +330,7 @@ func trouble(t *testing.T, seed uint64, size int) {
 	admin := v.dial(0)
 	defer admin.Close()
 	stream, topic := createTopic(t, admin, 2)
-	l := &load{t: t, stop: make(chan struct{})}
+	l := newLoad(t, nil)
 	for i := range 3 {
 		c := v.dial(i % size)
 		defer c.Close()
@@ -351,15 +351,14 @@ func trouble(t *testing.T, seed uint64, size int) {
 		v.trouble()
 	}
 	l.awaitMore(50)
-	close(l.stop)
-	l.wg.Wait()
+	l.end()
 	v.say("the load ends")
 	readers.awaits(t, l)
 	time.Sleep(2 * time.Second) // reads may be of the past by less
 	for i := range v.nodes {
 		v.serves(i)
 		c := v.dial(i)
-		l.verify(ctx, c, stream, topic)
+		l.verify(ctx, c)
 		l.verifyStreams(ctx, c)
 		c.Close()
 	}

@@ -216,7 +216,7 @@ func (d *Data) recognised(g *dataGroup, req SendRequest, done func(galgo.Code, u
 // segments, as they do while the disk is slow or refuses: beyond it nothing new is
 // taken. So it is when all groups together hold as much above what they may keep for
 // readers.
-const unwrittenMax = 16 << 20
+const unwrittenMax = 8 << 20
 
 // ready finds a group that serves; otherwise it refuses with a retriable code.
 func (d *Data) ready(id vsr.GroupID, refuse func(galgo.Code)) (*dataGroup, bool) {

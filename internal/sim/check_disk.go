@@ -28,21 +28,22 @@ var errNoState = errors.New("no record of the group's state")
 
 // durableState reads the view and log_view of a group that a disk holds.
 func durableState(d *memdisk.Disk, shards, replicas int, group vsr.GroupID) (vsr.State, error) {
-	if group == vsr.MetadataGroup {
-		// The superblock has it too, but later: a start believes the log.
-		s, err := stateRecord(d, "metadata/wal", group)
-		if errors.Is(err, errNoState) {
-			err = nil // view 0
-		}
-		return s, err
-	}
-	s, err := stateRecord(d, logDir(int(uint64(group)%uint64(shards))), group)
+	s, err := stateRecord(d, logDirOf(group, shards), group)
 	if errors.Is(err, errNoState) {
 		// The first view of a group needs no record: it follows from its number.
 		first := firstView(group, replicas)
 		return vsr.State{View: first, LogView: first}, nil
 	}
 	return s, err
+}
+
+// logDirOf is where the log of a group is. The superblock has the state of the metadata
+// too, but later: a start believes the log.
+func logDirOf(group vsr.GroupID, shards int) string {
+	if group == vsr.MetadataGroup {
+		return "metadata/wal"
+	}
+	return logDir(int(uint64(group) % uint64(shards)))
 }
 
 // firstView is the view in which a group is made.

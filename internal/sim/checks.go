@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"errors"
+
 	"galgo/internal/disk"
+	"galgo/internal/disk/memdisk"
 	"galgo/internal/shard"
 	"galgo/internal/vsr"
 	"galgo/internal/wal"
@@ -92,6 +95,9 @@ func (k *checks) turned(n *node, loop int) {
 	for _, s := range n.engine.Statuses(loop) {
 		was, ok := seen[s.Group]
 		seen[s.Group] = s
+		if s.State.Doubt != 0 {
+			n.doubting[s.Group] = true
+		}
 		if !ok {
 			n.silences[s.Group] = silence{since: n.loops[loop].ticks}
 		}
@@ -132,7 +138,8 @@ func (k *checks) compareState(n *node) {
 	}
 }
 
-// heal ends the damage of a replaced node when it has all that it may have had.
+// heal ends the damage of a replaced node when it has all that it may have had, and would
+// have it after a power cut.
 func (k *checks) heal(n *node) {
 	if !n.replaced || n.lacks() != "" || k.doubtful(n) {
 		return
@@ -147,13 +154,22 @@ func (k *checks) doubtful(n *node) bool {
 	image := n.disk.Clone().PowerLoss(nil)
 	for i := range n.loops {
 		for _, s := range n.engine.Statuses(i) {
-			d, err := durableState(image, k.w.plan.config.System.Shards, k.w.plan.replicas, s.Group)
-			if err != nil || d.Doubt != 0 {
+			if k.doubtfulOf(n, image, s.Group) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// doubtfulOf: a group of which there is no record is as it was made, with a doubt or
+// without.
+func (k *checks) doubtfulOf(n *node, image *memdisk.Disk, group vsr.GroupID) bool {
+	s, err := stateRecord(image, logDirOf(group, k.w.plan.config.System.Shards), group)
+	if errors.Is(err, errNoState) {
+		return n.doubting[group]
+	}
+	return err != nil || s.Doubt != 0
 }
 
 // leaves looks at a frame on its way out. What it shows others of a view must be on

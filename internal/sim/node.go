@@ -76,6 +76,7 @@ type node struct {
 	replaced bool                   // it is empty
 	had      map[vsr.GroupID]vsr.Op // what its logs had before the bit flipped
 	goals    []goal
+	doubting map[vsr.GroupID]bool // groups that it was in doubt of since its disk was replaced
 	// trusted is the end of the metadata's log when the node came out of its doubt about
 	// it: about groups that were made up to there it has doubts of its own.
 	trusted vsr.Op
@@ -93,7 +94,7 @@ type node struct {
 }
 
 func (w *world) newNode(id uint8) *node {
-	n := &node{w: w, id: id, slow: 1, disk: memdisk.New(memdisk.Options{}), served: map[vsr.GroupID]vsr.Op{}, hears: map[vsr.GroupID]bool{}, silences: map[vsr.GroupID]silence{}}
+	n := &node{w: w, id: id, slow: 1, disk: memdisk.New(memdisk.Options{}), served: map[vsr.GroupID]vsr.Op{}, hears: map[vsr.GroupID]bool{}, silences: map[vsr.GroupID]silence{}, doubting: map[vsr.GroupID]bool{}}
 	for i := range n.chance {
 		n.chance[i] = stream(w.seed, ofNode(id, i))
 	}
@@ -440,6 +441,7 @@ func (n *node) replace() {
 	n.rotten, n.replaced, n.doubted = false, true, ""
 	n.goals, n.trusted = n.w.model.goals(), 0
 	clear(n.served)
+	clear(n.doubting)
 	n.w.checks.replaced(n)
 }
 

@@ -285,7 +285,7 @@ func (c *Core) Reuse(r *Ready) {
 	if r.Empty() {
 		return
 	}
-	c.wake()
+	c.Wake()
 	c.spare = Ready{Append: emptied(r.Append), Send: emptied(r.Send), Commit: emptied(r.Commit)}
 }
 
@@ -389,7 +389,7 @@ func (c *Core) Step(m Message) {
 	if m.Rest == nil {
 		m.Rest = &nothing
 	}
-	c.wake()
+	c.Wake()
 	switch m.Kind {
 	case MessageSuspect:
 		c.onSuspect(&m)

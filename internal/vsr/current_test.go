@@ -27,6 +27,32 @@ func TestReplicaThatHeardNothingIsNotCurrent(t *testing.T) {
 	}
 }
 
+// The same where the first that a replica hears is a prepare: what was chosen before it
+// is what the group has.
+func TestReplicaThatHearsAPrepareFirst(t *testing.T) {
+	var log []*Prepare
+	for range 9 {
+		var last *Prepare
+		if len(log) > 0 {
+			last = log[len(log)-1]
+		}
+		log = append(log, after(last, 0, "x"))
+	}
+	hears := func(op, commit int) *Core {
+		c := fresh(2, 3)
+		m := carrying(told(MessagePrepare, 0, 0), log[op-1])
+		m.Commit = Op(commit)
+		c.Step(m)
+		return c
+	}
+	if c := hears(9, 5); !c.Hears() || c.Current() || c.Barrier() != 5 {
+		t.Errorf("hears %v, current %v, barrier %d; ops up to 5 are chosen", c.Hears(), c.Current(), c.Barrier())
+	}
+	if c := hears(1, 0); !c.Current() {
+		t.Error("not current, and nothing is chosen that it has not got")
+	}
+}
+
 // What an earlier primary has answered is in the log of the view that a backup adopts. It
 // reads nothing before it has applied that; and nothing else keeps it waiting, also not
 // the log of a view before that never came.

@@ -35,8 +35,9 @@ func (c *Core) sleep(ticks int) {
 	}
 }
 
-// wake ends the doze: the next tick may be one of which something comes.
-func (c *Core) wake() { c.doze.left = 0 }
+// Wake ends the doze: the next tick may be one of which something comes. Nothing is
+// different for it but what the tick costs.
+func (c *Core) Wake() { c.doze.left = 0 }
 
 // fallAsleep finds out, at the end of a tick, for how many more nothing will be due. What a
 // doze counts is exact, so it may end at any time; it must not last too long.

@@ -40,7 +40,7 @@ func (c *Core) Propose(r Request) (Op, Identity, error) {
 	if r.Timestamp <= c.log.timestamp {
 		panic(fmt.Sprintf("vsr: group %d: timestamp %d is not above %d", c.cfg.Group, r.Timestamp, c.log.timestamp))
 	}
-	c.wake()
+	c.Wake()
 	p := &Prepare{
 		Header: Header{
 			Parent: c.log.headIdentity, Cluster: c.cfg.Cluster, Client: r.Client, RequestSum: r.RequestSum,
@@ -85,8 +85,11 @@ func (c *Core) onPrepare(m *Message) {
 		return
 	}
 	p := m.Prepare
-	c.heard = true
 	c.learnCommit(m.Commit)
+	if !c.heard { // others may have had the group for long
+		c.barrier = max(c.barrier, c.commitMax)
+		c.heard = true
+	}
 	switch {
 	case p.Op <= c.log.base:
 		c.ack()

@@ -28,7 +28,7 @@ func (c *Core) StepDown(to uint8) error {
 	if next > viewMax {
 		return ErrNoSuccessor
 	}
-	c.wake()
+	c.Wake()
 	c.election.cause = CauseSteppedDown
 	c.enterViewChange(next)
 	return nil

@@ -38,7 +38,7 @@ func (c *Core) saySuspicion() {
 // against it if it is the primary.
 func (c *Core) LinkDown(replica uint8) {
 	if c.status == StatusNormal && replica == c.Primary() && !c.leads() && c.doubt != DoubtAll {
-		c.wake()
+		c.Wake()
 		c.because(CauseLinkDown)
 		c.clocks.silent = c.clocks.patience
 		c.suspect()

@@ -407,7 +407,7 @@ func (c *Cluster) Propose(i uint8, body string) error {
 func (c *Cluster) tick(i uint8) {
 	if r := c.replicas[i]; r.core != nil {
 		if c.wakeful {
-			r.core.Reuse(&vsr.Ready{Send: make([]vsr.Message, 1)})
+			r.core.Wake()
 		}
 		r.core.Tick()
 		c.perform(i)
