@@ -156,7 +156,7 @@ func (d *Data) take(g *dataGroup, o vsr.Offer, reset bool) {
 		if k.row, k.ckpt, k.files, err = decodeTaken(r, g.spec, o); err != nil {
 			return err
 		}
-		return partition.Verify(d.config(g.spec), k.ckpt, io.NewSectionReader(r, k.files, int64(o.Size)-k.files))
+		return partition.Verify(d.config(g.spec), k.ckpt, filesOf(r, k.files, o))
 	}, func(err error) {
 		switch {
 		case err != nil:
@@ -191,7 +191,7 @@ func (d *Data) restore(g *dataGroup) {
 	d.cfg.Executor.Go(LaneSegments, func() (err error) {
 		r := g.courier.place.open(k.offer)
 		defer r.Close()
-		machine, err = restored(d.config(g.spec), k.ckpt, io.NewSectionReader(r, k.files, int64(k.offer.Size)-k.files))
+		machine, err = restored(d.config(g.spec), k.ckpt, filesOf(r, k.files, k.offer))
 		return err
 	}, func(err error) {
 		d.jobs--
@@ -249,7 +249,8 @@ func (d *Data) settleTaken(g *dataGroup) {
 
 // finishTaking completes, at start, the installation of a checkpoint from a peer that
 // was cut short: it is all there, is newer than the one in the table, and the log has
-// its op. row becomes that of the checkpoint. It reports whether there was one.
+// its op. row becomes that of the checkpoint. It reports whether there was one. What has
+// rotted at the peer was not looked at before the crash, so nothing has begun, and it goes.
 func (d *Data) finishTaking(s GroupSpec, row *tableRow) (bool, error) {
 	place := stagingOf(d.cfg.Disk, transferDir(d.cfg.Shard), s.ID, d.cfg.Vault)
 	o, ok, err := place.sealed()
@@ -265,8 +266,26 @@ func (d *Data) finishTaking(s GroupSpec, row *tableRow) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("group %d: %w", s.ID, err)
 	}
+	cfg := d.config(s)
+	switch err := partition.Verify(cfg, c, filesOf(r, files, o)); {
+	case isDamage(err):
+		d.cfg.Note("a checkpoint from a peer cannot be used; another will be asked for", "group", s.ID, "op", o.Op, "err", err)
+		return false, place.discard()
+	case err != nil:
+		return false, err
+	}
 	*row = taken
-	return true, partition.Restore(d.config(s), c, io.NewSectionReader(r, files, int64(o.Size)-files))
+	return true, partition.Restore(cfg, c, filesOf(r, files, o))
+}
+
+// filesOf is what was gathered of an offer, from the files on.
+func filesOf(r io.ReaderAt, files int64, o vsr.Offer) *io.SectionReader {
+	return io.NewSectionReader(r, files, int64(o.Size)-files)
+}
+
+func isDamage(err error) bool {
+	_, damaged := errors.AsType[*partition.DamageError](err)
+	return damaged
 }
 
 // sweepStaging removes what was gathered for groups that are not here any more, and

@@ -87,6 +87,52 @@ func TestStartAfterACheckpointInsideTheLog(t *testing.T) {
 	wantMessages(t, again, 1, 2)
 }
 
+// A peer offers what has rotted there. All of it is here when power is lost, before it was
+// looked at: the next start does, and keeps what this replica has.
+func TestStartWithARottenCheckpointOfAPeer(t *testing.T) {
+	source := memdisk.New(memdisk.Options{})
+	d, exec := newData(t, source, nil)
+	d.Create(spec(1))
+	stored(t, d, exec, 1, 10)
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	stored(t, d, exec, 1, 20)
+	receiver := source.Clone()
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	o, b := offerOf(t, d, 1)
+	_, c, files, err := decodeTaken(bytes.NewReader(b), spec(1), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[files+c.Files("")[0].Size-1] ^= 4 // of the last message
+	if o.Sum, err = sumOf(bytes.NewReader(b), o.Size); err != nil {
+		t.Fatal(err)
+	}
+	gather(t, receiver, 1, o, b)
+	after := receiver.PowerLoss(nil)
+	again, exec := reopened(t, after, spec(1))
+	wantMessages(t, again, 1, 2)
+	if again.groups[1].taking.unsaved != 0 {
+		t.Error("it counts as taken")
+	}
+	if err := checkpointed(t, again, exec); err != nil {
+		t.Fatal(err)
+	}
+	o, b = offerOf(t, again, 1)
+	if _, c, files, err = decodeTaken(bytes.NewReader(b), spec(1), o); err != nil {
+		t.Fatal(err)
+	}
+	if err := partition.Verify(again.config(spec(1)), c, bytes.NewReader(b[files:])); err != nil {
+		t.Errorf("what it has now: %v", err)
+	}
+	if left := after.Bytes(stagingOf(after, transferDir(0), 1, testVault).offerName()); left != nil {
+		t.Error("it is kept")
+	}
+}
+
 // sourceOfOne is a group with two messages and its checkpoint, as a peer would send it.
 func sourceOfOne(t *testing.T) (vsr.Offer, []byte) {
 	t.Helper()
@@ -297,7 +343,7 @@ func TestRotInATransferIsFound(t *testing.T) {
 	log := c.Files("")[0]
 	for at := files; at < files+log.Size; at++ {
 		b[at] ^= 1 << (at % 8)
-		if _, damaged := errors.AsType[*partition.DamageError](verify()); !damaged {
+		if !isDamage(verify()) {
 			t.Errorf("byte %d of the log: %v", at-files, verify())
 		}
 		b[at] ^= 1 << (at % 8)
