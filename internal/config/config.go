@@ -92,6 +92,7 @@ type WebSocket struct {
 type System struct {
 	Path         string   // the data directory
 	MemoryBudget ByteSize // requests and polled messages held for all connections
+	CachedBehind ByteSize // of a segment, in the memory of the system behind its end; 0: all
 	Shards       int      // loops that share the partitions
 	Encryption   Encryption
 	Runtime      Runtime

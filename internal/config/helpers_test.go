@@ -120,6 +120,7 @@ var others = map[string]string{
 	"message_bus.max_message_size":              "1 MiB",
 	"system.path":                               "/var/lib/galgo",
 	"system.memory_budget":                      "3 GB",
+	"system.cached_behind":                      "1 GiB",
 	"system.shards":                             "2",
 	"system.runtime.path":                       "run",
 	"system.logging.path":                       "log/files",

@@ -107,6 +107,8 @@ var systemKeys = []key{
 		help: "the data directory"},
 	{name: "system.memory_budget", def: "2 GiB", min: "64 MiB", max: "1 TiB", at: func(c *Config) any { return &c.System.MemoryBudget },
 		help: "bytes of requests and of polled messages held for all connections together; when spent, no socket is read"},
+	{name: "system.cached_behind", def: "64 MiB", max: "1 TiB", at: func(c *Config) any { return &c.System.CachedBehind },
+		help: "bytes of a segment that stay in the memory of the system behind its end; who reads further behind reads from the disk; 0: all, as the system wants"},
 	{name: "system.shards", def: "1", min: "1", max: "1024", at: func(c *Config) any { return &c.System.Shards },
 		help: "loops that share the partitions, each with a log of its own"},
 	{name: "system.encryption.enabled", def: "false", at: func(c *Config) any { return &c.System.Encryption.Enabled },

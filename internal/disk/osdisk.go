@@ -32,9 +32,10 @@ const (
 // OS is the data directory of a node on the operating system's filesystem. Names
 // cannot leave its root, not even by symbolic links.
 type OS struct {
-	dir  string
-	root *os.Root
-	lock *os.File
+	dir          string
+	root         *os.Root
+	lock         *os.File
+	cachedBehind int64 // see CacheBehind
 }
 
 var _ Disk = (*OS)(nil)
@@ -58,8 +59,17 @@ func OpenOS(dir string) (*OS, error) {
 		root.Close()
 		return nil, err
 	}
-	return &OS{dir: dir, root: root, lock: lock}, nil
+	return &OS{dir: dir, root: root, lock: lock, cachedBehind: CachedBehindDefault}, nil
 }
+
+// CachedBehindDefault is what CacheBehind is given if nobody says anything else.
+const CachedBehindDefault = 64 << 20
+
+// CacheBehind sets how many bytes of a file that is written from front to back stay in
+// the memory of the system behind its end; 0: as many as the system wants. Without a
+// bound the file takes ever more memory from others, and memory that a virtual machine
+// has not used lately may be slower than the device. It is called before files are used.
+func (d *OS) CacheBehind(bytes int64) { d.cachedBehind = bytes }
 
 // makeRoot makes dir and its missing parents, and syncs what got a new entry.
 func makeRoot(dir string) error {

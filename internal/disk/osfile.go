@@ -200,23 +200,17 @@ func (o *osFile) fill(size int64) error {
 	return nil
 }
 
-// cachedBehind is how much of a file that is written from front to back stays in the
-// memory of the system behind its end, in bytes; dropStep is how much goes at a time.
-// Without a bound the file would take ever more memory from others, and memory that a
-// virtual machine has not used lately is slower than the device.
-const (
-	cachedBehind = 64 << 20
-	dropStep     = 8 << 20
-)
+// dropStep is how much of a file leaves the memory of the system at a time, in bytes.
+const dropStep = 8 << 20
 
 // WriteBack has the system begin to write a range to the device, without waiting, and
 // give up what lies far behind: by now that is on the device. Neither call takes an
 // error of the device away from the next Sync; a call that waits would.
 func (o *osFile) WriteBack(off, n int64) {
-	drop := max(0, off-cachedBehind-o.dropped)
+	drop := off - o.d.cachedBehind - o.dropped
 	o.raw.Control(func(fd uintptr) {
 		unix.SyncFileRange(int(fd), off, n, unix.SYNC_FILE_RANGE_WRITE)
-		if drop >= dropStep {
+		if o.d.cachedBehind > 0 && drop >= dropStep {
 			unix.Fadvise(int(fd), o.dropped, drop, unix.FADV_DONTNEED)
 			o.dropped += drop
 		}

@@ -94,23 +94,32 @@ func TestSyncDirReachesTheSystem(t *testing.T) {
 // What lies far behind the end of what is written leaves the memory of the system, and
 // reads as before.
 func TestWriteBackGivesUpWhatIsFarBehind(t *testing.T) {
-	f := newFile(t, 0)
 	chunk := bytes.Repeat([]byte("galgo"), dropStep/5+1)[:dropStep]
-	for off := int64(0); off < cachedBehind+3*dropStep; off += dropStep {
-		if err := f.WriteAt(chunk, off); err != nil {
+	const last = CachedBehindDefault + 2*dropStep // where the last write begins
+	for _, c := range []struct{ behind, dropped int64 }{
+		{CachedBehindDefault, last - CachedBehindDefault},
+		{3 * dropStep, last - 3*dropStep},
+		{last, 0},
+		{0, 0}, // everything stays
+	} {
+		f := newFile(t, 0)
+		f.(*osFile).d.CacheBehind(c.behind)
+		for off := int64(0); off <= last; off += dropStep {
+			if err := f.WriteAt(chunk, off); err != nil {
+				t.Fatal(err)
+			}
+			WriteBack(f, off, dropStep)
+		}
+		if dropped := f.(*osFile).dropped; dropped != c.dropped {
+			t.Errorf("with %d bytes behind the end %d are given up, want %d", c.behind, dropped, c.dropped)
+		}
+		got := make([]byte, dropStep)
+		if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, chunk) {
+			t.Errorf("what was given up reads as something else: %v", err)
+		}
+		if err := f.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		WriteBack(f, off, dropStep)
-	}
-	if dropped := f.(*osFile).dropped; dropped != 2*dropStep {
-		t.Errorf("%d bytes given up, want %d", dropped, 2*dropStep)
-	}
-	got := make([]byte, dropStep)
-	if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, chunk) {
-		t.Errorf("what was given up reads as something else: %v", err)
-	}
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -27,8 +27,12 @@ const TailsBytes = 256 << 20
 // before it is locked, as another server may be running on it.
 func openDirectory(c config.Config) (*disk.OS, error) {
 	d, err := disk.OpenOS(c.System.Path)
-	if err != nil || !c.Fresh {
+	if err != nil {
 		return d, err
+	}
+	d.CacheBehind(int64(c.System.CachedBehind))
+	if !c.Fresh {
+		return d, nil
 	}
 	if err := emptyDirectory(d.Dir()); err != nil {
 		return nil, errors.Join(fmt.Errorf("--fresh: %w", err), d.Close())
