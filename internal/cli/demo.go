@@ -280,7 +280,7 @@ func (d *demo) verify(ctx context.Context) error {
 	for _, n := range d.fleet {
 		dirs = append(dirs, n.dir)
 	}
-	r, err := verifyDirectories(ctx, dirs)
+	r, err := verifyDirectories(ctx, dirs, nil)
 	if err != nil {
 		return err
 	}

@@ -54,15 +54,7 @@ type inspection struct {
 
 // unlock takes the keys, if there are any and the directory is sealed.
 func (in *inspection) unlock() error {
-	c := config.Encryption{
-		KeyFile: orElse(in.keyFile, in.e.getenv("GALGO_SYSTEM_ENCRYPTION_KEY_FILE")),
-		Key:     in.e.getenv("GALGO_SYSTEM_ENCRYPTION_KEY"), OlderKeys: in.e.getenv("GALGO_SYSTEM_ENCRYPTION_OLDER_KEYS"),
-	}
-	c.Enabled = c.Key != "" || c.KeyFile != ""
-	if in.keyFile != "" {
-		c.Key = ""
-	}
-	ring, err := node.Keys(c)
+	ring, err := in.e.keys(in.keyFile)
 	if err != nil {
 		return err
 	}
@@ -72,6 +64,25 @@ func (in *inspection) unlock() error {
 	}
 	in.vault = ring.Vault(id.Node)
 	return nil
+}
+
+// keys are those of a file, or else those that a server with this environment would have;
+// nil if it would have none.
+func (e *env) keys(file string) (*cipher.Ring, error) {
+	c := config.Encryption{
+		KeyFile: orElse(file, e.getenv("GALGO_SYSTEM_ENCRYPTION_KEY_FILE")),
+		Key:     e.getenv("GALGO_SYSTEM_ENCRYPTION_KEY"), OlderKeys: e.getenv("GALGO_SYSTEM_ENCRYPTION_OLDER_KEYS"),
+	}
+	c.Enabled = c.Key != "" || c.KeyFile != ""
+	if file != "" {
+		c.Key = ""
+	}
+	return node.Keys(c)
+}
+
+// keyFileFlag is how commands that read data directories are given the keys.
+func keyFileFlag(fs *flagSet, file *string) {
+	fs.StringVar(file, "key-file", "", "file of the keys that the data are sealed under, one in a line")
 }
 
 // note counts a piece by its key.
@@ -109,7 +120,7 @@ func inspectSubcommand(name, short string, flags func(*flagSet), look func(conte
 	return &command{
 		use: name + " [DIRECTORY]", short: short, args: between(0, 1),
 		flags: func(fs *flagSet) {
-			fs.StringVar(&keyFile, "key-file", "", "file of the keys that the directory is sealed under")
+			keyFileFlag(fs, &keyFile)
 			if flags != nil {
 				flags(fs)
 			}

@@ -218,8 +218,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// A sealed directory is verified without a key and opened with it. It tells which keys are
-// still needed. Another key is a problem of every part.
+// A sealed directory is inspected without a key and opened with it. It tells which keys are
+// still needed. Another key is a problem of every part. To verify it takes the keys.
 func TestInspectOfASealedDirectory(t *testing.T) {
 	const key, other = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=", "HxECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 	dir := fillWith(t, config.Encryption{Enabled: true, Key: key}, someWork...)
@@ -247,6 +247,20 @@ func TestInspectOfASealedDirectory(t *testing.T) {
 			if r.status != c.status || !strings.Contains(r.stderr, c.says) || !strings.Contains(r.stderr, "sealed under key "+k.ID().String()) {
 				t.Errorf("%s, %s: exit %d, %s%s", kind, name, r.status, r.stdout, r.stderr)
 			}
+		}
+	}
+	for name, c := range map[string]struct {
+		args, environ []string
+		status        int
+		says          string
+	}{
+		"no key":  {nil, nil, 1, "sealed"},
+		"a file":  {[]string{"--key-file", file}, []string{"GALGO_SYSTEM_ENCRYPTION_KEY=" + other}, 0, "Nothing is wrong"},
+		"older":   {nil, []string{"GALGO_SYSTEM_ENCRYPTION_KEY=" + other, "GALGO_SYSTEM_ENCRYPTION_OLDER_KEYS=" + key}, 0, "Nothing is wrong"},
+		"another": {nil, []string{"GALGO_SYSTEM_ENCRYPTION_KEY=" + other}, 1, "older_keys"},
+	} {
+		if r := run(append([]string{"verify", dir}, c.args...), c.environ, ""); r.status != c.status || !strings.Contains(r.stderr, c.says) {
+			t.Errorf("verify, %s: exit %d, %s%s", name, r.status, r.stdout, r.stderr)
 		}
 	}
 	if r := run([]string{"inspect", "superblock", dir}, nil, ""); r.status != 0 || !strings.Contains(r.stdout, k.ID().String()) {

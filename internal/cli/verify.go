@@ -10,11 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/verify"
 )
 
 func verifyCommand() *command {
+	keyFile := ""
 	return &command{
 		use: "verify DIRECTORY...", short: "Verify the data directories of stopped nodes, and compare them", args: atLeast(1),
 		long: `Verify the data directories of the nodes of a cluster, one or several, while the nodes are
@@ -22,10 +24,17 @@ stopped. Checksums of all files; offsets without a gap; no numbered send stored 
 consumers within the log. Of several: that all hold the same committed operations, the same state at
 the same operation, and the same messages, batch by batch and byte by byte. Nothing is changed. It
 takes as much memory as the starts of these nodes together. What a log holds and no disk knows to be
-committed is not judged. The exit status is 1 if anything is wrong.`,
+committed is not judged. What is sealed is opened with the keys of --key-file, which may have those
+of several nodes, or of GALGO_SYSTEM_ENCRYPTION_KEY and _OLDER_KEYS. The exit status is 1 if anything
+is wrong.`,
 		example: "  galgo verify /var/lib/galgo\n  galgo verify a/data b/data c/data --output json",
+		flags:   func(fs *flagSet) { keyFileFlag(fs, &keyFile) },
 		run: func(ctx context.Context, e *env, args []string) error {
-			report, err := verifyDirectories(ctx, args)
+			keys, err := e.keys(keyFile)
+			if err != nil {
+				return err
+			}
+			report, err := verifyDirectories(ctx, args, keys)
 			if err != nil {
 				return err
 			}
@@ -35,7 +44,7 @@ committed is not judged. The exit status is 1 if anything is wrong.`,
 }
 
 // verifyDirectories looks at directories, each held so that no server starts on it.
-func verifyDirectories(ctx context.Context, dirs []string) (*verify.Report, error) {
+func verifyDirectories(ctx context.Context, dirs []string, keys *cipher.Ring) (*verify.Report, error) {
 	var sources []verify.Source
 	for _, dir := range dirs {
 		d, err := openReadOnly(dir)
@@ -48,7 +57,7 @@ func verifyDirectories(ctx context.Context, dirs []string) (*verify.Report, erro
 			return nil, err
 		}
 		defer release()
-		sources = append(sources, verify.Source{Name: dir, Disk: d})
+		sources = append(sources, verify.Source{Name: dir, Disk: d, Keys: keys})
 	}
 	return verify.Run(ctx, sources)
 }

@@ -39,7 +39,7 @@ func verified(t *testing.T, disks []*memdisk.Disk) *verify.Report {
 	var sources []verify.Source
 	var before []*memdisk.Disk
 	for i, d := range disks {
-		sources = append(sources, verify.Source{Name: fmt.Sprint("d", i), Disk: d})
+		sources = append(sources, verify.Source{Name: fmt.Sprint("d", i), Disk: d, Keys: keysOf(i)})
 		before = append(before, d.Clone())
 	}
 	r, err := verify.Run(context.Background(), sources)
@@ -128,6 +128,30 @@ func TestVerifyASoundCluster(t *testing.T) {
 	}
 	if one := verified(t, c.disks[:1]); !one.Sound || one.Groups[0].Verdict != verify.Alone {
 		t.Errorf("one directory: %v, %+v", one.Problems, one.Groups)
+	}
+}
+
+// Directories that are sealed, each under a key of its own, are compared with each other and
+// with one in the clear; and what has rotted in them is found.
+func TestVerifySealedDirectories(t *testing.T) {
+	sealed(t)
+	t.Run("sound", TestVerifyASoundCluster)
+	t.Run("after power loss", TestVerifyAfterPowerLossAnywhere)
+	c, g := verifiable(t)
+	c.checkpoints()
+	for i := range c.nodes {
+		c.kill(i)
+	}
+	withLives(t, c.disks)
+	log := partition.Dir(g) + "/00000000000000000000.log"
+	rotten := []*memdisk.Disk{c.disks[0].Clone(), c.disks[1], c.disks[2]}
+	rotten[0].FlipBit(log, int64(len(rotten[0].Bytes(log)))/2, 3)
+	if r := verified(t, rotten); r.Sound || len(r.Problems) != 1 || r.Problems[0].Directory != "d0" || !strings.Contains(r.Problems[0].What, log) {
+		t.Errorf("a flipped bit: %v", r.Problems)
+	}
+	swapped := []*memdisk.Disk{c.disks[1], c.disks[0]} // so that the sealed one is given no key
+	if r := verified(t, swapped); r.Sound || !strings.Contains(fmt.Sprint(r.Problems), "key") {
+		t.Errorf("without its key: %v", r.Problems)
 	}
 }
 

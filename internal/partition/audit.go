@@ -68,7 +68,7 @@ func (m *Machine) Reader(problem func(error)) *Reader {
 	return &Reader{m: m, buffer: oneWindow(), memory: m.tail.live(), problem: problem}
 }
 
-// Next returns the next record and where it lies; nil at the end. The record is valid
+// Next returns the next record, opened, and where it lies; nil at the end. The record is valid
 // until the next call. The error is a *DamageError or one of the disk.
 func (r *Reader) Next() ([]byte, Place, error) {
 	for {
@@ -86,6 +86,10 @@ func (r *Reader) Next() ([]byte, Place, error) {
 			return nil, at, err
 		}
 		if b != nil {
+			if b, err = r.w.open(b); err != nil {
+				r.Close()
+				return nil, at, err
+			}
 			r.entries = indexed(r.entries, indexEntry{offset: head.base, time: head.time, pos: at.Pos}, r.m.cfg.IndexInterval)
 			return b, at, nil
 		}
@@ -117,7 +121,8 @@ func (r *Reader) open() (more bool, err error) {
 	}
 	r.entries = r.entries[:0]
 	r.w = &walker{
-		seg: s, file: r.file, partition: uint64(r.m.cfg.Partition), end: end, next: s.base, want: windowMax, buffer: r.buffer,
+		seg: s, file: r.file, partition: uint64(r.m.cfg.Partition), end: end, next: s.base,
+		sealing: r.m.cfg.sealing(s.generation), want: windowMax, buffer: r.buffer,
 	}
 	return true, nil
 }

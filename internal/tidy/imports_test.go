@@ -61,7 +61,7 @@ var table = map[string]row{
 		why: "as the edge, in another language; health is asked through an interface it declares"},
 	"internal/shard": {internal: []string{".", "internal/cipher", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/metadata", "internal/partition"}, external: []string{xxh3},
 		why: "the driver knows the core, the log, the stores and the two machines it drives, and nothing of clients or links"},
-	"internal/verify": {internal: []string{".", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/disk/overlay", "internal/metadata", "internal/partition", "internal/shard"}, external: []string{xxh3},
+	"internal/verify": {internal: []string{".", "internal/cipher", "internal/wire", "internal/vsr", "internal/wal", "internal/superblock", "internal/snapshot", "internal/disk", "internal/disk/overlay", "internal/metadata", "internal/partition", "internal/shard"}, external: []string{xxh3},
 		why: "it opens data directories as the driver does, on an overlay, and compares what the machines make of them"},
 	"internal/engine": {internal: []string{".", "internal/cipher", "internal/wire", "internal/vsr", "internal/superblock", "internal/disk", "internal/metadata", "internal/partition", "internal/config", "internal/edge", "internal/shard"},
 		why: "the shards of a node and what the edge is answered: no socket, no goroutine, so that the simulator runs it as it is"},

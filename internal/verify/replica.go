@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/disk/overlay"
 	"galgo/internal/metadata"
@@ -39,6 +40,8 @@ type replica struct {
 	problems []Problem
 
 	id         superblock.Identity
+	keys       *cipher.Ring
+	vault      *cipher.Vault // nil: the directory is in the clear, or stays closed
 	life       superblock.Life
 	identified bool
 	given      bool // it is not looked at any further
@@ -59,7 +62,7 @@ type count struct{ messages, bytes uint64 }
 func newReplica(s Source) *replica {
 	d := overlay.New(s.Disk)
 	return &replica{
-		name: s.Name, source: s.Disk, disk: d, files: partition.NewFiles(d, filesKept),
+		name: s.Name, source: s.Disk, disk: d, keys: s.Keys, files: partition.NewFiles(d, filesKept),
 		snapshots: map[uint64]snapshot.Sum{}, partitions: map[vsr.GroupID]*shard.Audit{}, sends: map[vsr.GroupID][]sent{},
 	}
 }
@@ -95,6 +98,7 @@ func (p *replica) examine() {
 		p.give("%v", err)
 	} else {
 		p.identified = true
+		p.unlock()
 		p.checkLife()
 	}
 	p.checkSuperblock()
@@ -102,10 +106,22 @@ func (p *replica) examine() {
 	p.readLogs()
 	p.readCheckpoints()
 	if p.identified {
-		format := shard.FormatConfig{Identity: p.id, Shards: p.shards}
+		format := shard.FormatConfig{Identity: p.id, Shards: p.shards, Ring: p.keys}
 		if err := shard.Format(p.disk, format); err != nil {
 			p.give("%v", err)
 		}
+	}
+}
+
+// unlock takes the keys if the directory is sealed. What they do not open is told by
+// whatever reads it.
+func (p *replica) unlock() {
+	if cipher.ID(p.id.Key) == (cipher.ID{}) {
+		p.keys = nil
+		return
+	}
+	if p.keys != nil {
+		p.vault = p.keys.Vault(p.id.Node)
 	}
 }
 
@@ -172,7 +188,7 @@ func (p *replica) readLogs() {
 		dirs = append(dirs, path.Join(shardsDir, strconv.Itoa(i), "wal"))
 	}
 	for _, dir := range dirs {
-		err := wal.Inspect(p.disk, dir, nil, func(wal.Item) error { return nil })
+		err := wal.Inspect(p.disk, dir, p.vault, func(wal.Item) error { return nil })
 		for _, e := range each(err) {
 			p.problem("%v", e)
 		}
@@ -192,14 +208,18 @@ func each(err error) []error {
 
 // readCheckpoints verifies every checkpoint file, also those that do not count any more.
 func (p *replica) readCheckpoints() {
-	p.readStore(path.Join(metadataDir, "snapshot"), snapshot.ExtMetadata, func(s *snapshot.Snapshot) { p.snapshots[s.Op] = s.Sum })
+	p.readStore(path.Join(metadataDir, "snapshot"), snapshot.ExtMetadata, func(s *snapshot.Snapshot) {
+		if p.vault == nil { // no two seal alike
+			p.snapshots[s.Op] = s.Sum
+		}
+	})
 	for i := range p.shards {
 		p.readStore(path.Join(shardsDir, strconv.Itoa(i), "checkpoint"), snapshot.ExtPartition, func(*snapshot.Snapshot) {})
 	}
 }
 
 func (p *replica) readStore(dir, ext string, visit func(*snapshot.Snapshot)) {
-	store := snapshot.NewStore(p.disk, dir, ext, nil)
+	store := snapshot.NewStore(p.disk, dir, ext, p.vault)
 	found, err := store.List()
 	if err != nil {
 		p.problem("%v", err)
@@ -236,7 +256,7 @@ func (p *replica) openMetadata() *member {
 	}
 	var err error
 	p.meta, err = shard.OpenMetadata(shard.MetadataConfig{
-		Disk: p.disk, Clock: still{}, Executor: still{}, Cluster: p.id.Cluster, Replication: p.replication(), Pipeline: vsr.PipelineCeiling,
+		Disk: p.disk, Vault: p.vault, Clock: still{}, Executor: still{}, Cluster: p.id.Cluster, Replication: p.replication(), Pipeline: vsr.PipelineCeiling,
 		Observe: p.observe, Fail: func(error) {}, Note: func(string, ...any) {},
 	})
 	if err != nil {
@@ -275,7 +295,7 @@ func (p *replica) openShard(i int, view *metadata.View) error {
 		}
 	}
 	data, err := shard.OpenData(shard.DataConfig{
-		Disk: p.disk, Clock: still{}, Executor: still{}, Cluster: p.id.Cluster, Shard: uint32(i), Replication: p.replication(), Pipeline: vsr.PipelineCeiling,
+		Disk: p.disk, Vault: p.vault, Clock: still{}, Executor: still{}, Cluster: p.id.Cluster, Shard: uint32(i), Replication: p.replication(), Pipeline: vsr.PipelineCeiling,
 		Files: p.files, Observe: p.observe, Fail: func(error) {}, Note: func(string, ...any) {},
 	}, specs, view.GroupsIssued())
 	if err != nil {
@@ -331,7 +351,7 @@ func (p *replica) lookAtSegment(name string) {
 	if n, ok := partition.ParseSegmentName(path.Base(name)); !ok || n.Index {
 		return
 	}
-	r, err := partition.InspectSegment(p.source, name, nil, nil)
+	r, err := partition.InspectSegment(p.source, name, p.vault, nil)
 	if err == nil {
 		err = r.Problem
 	}

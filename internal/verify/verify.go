@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"galgo/internal/cipher"
 	"galgo/internal/disk"
 	"galgo/internal/shard"
 	"galgo/internal/vsr"
@@ -17,7 +18,8 @@ import (
 // Source is a data directory that nobody writes to.
 type Source struct {
 	Name string
-	Disk disk.Disk // only read
+	Disk disk.Disk    // only read
+	Keys *cipher.Ring // nil: what is sealed is refused; a directory in the clear needs none
 }
 
 // run is one verification.
