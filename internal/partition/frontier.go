@@ -127,15 +127,15 @@ func (m *Machine) CheckNumbered(client galgo.ClientID, number uint64) (v Verdict
 }
 
 // CheckStore tells whether an offset may be stored now: CodeInvalidOffset if it
-// is above the last committed message or there is none, CodeTransientNotAccepted
-// if the table of consumers is full.
+// is above the last committed message or there is none, CodeCannotOpenConsumerOffsetsFile
+// if the table of consumers is full: trying again is of no use before an offset is deleted.
 func (m *Machine) CheckStore(kind galgo.ConsumerKind, key uint32, offset uint64) galgo.Code {
 	if offset >= m.next {
 		return galgo.CodeInvalidOffset
 	}
 	if len(m.consumers.sorted) >= m.consumers.limit {
 		if _, known := m.consumers.find(kind, key); !known {
-			return galgo.CodeTransientNotAccepted
+			return galgo.CodeCannotOpenConsumerOffsetsFile
 		}
 	}
 	return galgo.CodeOK

@@ -107,7 +107,7 @@ func TestStoredOffsets(t *testing.T) {
 	for key := range uint32(8) {
 		r.store(c, 10+key, 1, false)
 	}
-	check("table is full", r.store(c, 1, 1, false), galgo.CodeTransientNotAccepted, 99)
+	check("table is full", r.store(c, 1, 1, false), galgo.CodeCannotOpenConsumerOffsetsFile, 99)
 	check("full, known one", r.store(c, 12, 4, false), galgo.CodeOK, 99)
 }
 
