@@ -16,6 +16,7 @@ const HandOversMax = 1000
 //	   4  stream      the group that busy is about
 //	   4  topic
 //	   4  group
+//	   8  generation  of the group, as of which busy is known
 //	   4  busy        count of partitions; each u32: messages of it were given to its
 //	                  owner, which has not committed them, or may have been
 type join struct {
@@ -27,13 +28,16 @@ type join struct {
 // have not committed.
 type Busy struct {
 	Stream, Topic, Group uint32
+	Generation           uint64
 	Partitions           []uint32
 }
 
 // busyIn is what Busy says of a group. If it is about another one, which had the name
-// when the request was admitted, every partition may be busy.
+// when the request was admitted, every partition may be busy. So may they if the group has
+// changed since: who has got a partition meanwhile, at whichever node, may have been given
+// messages of it that the primary knew nothing of.
 func (b *Busy) busyIn(g *ConsumerGroup) func(uint32) bool {
-	if b.Stream != g.Stream || b.Topic != g.Topic || b.Group != g.ID {
+	if b.Stream != g.Stream || b.Topic != g.Topic || b.Group != g.ID || b.Generation != g.Generation {
 		return func(uint32) bool { return true }
 	}
 	set := make(map[uint32]bool, len(b.Partitions))
@@ -52,9 +56,10 @@ func admitJoin(req wire.GroupRequest) ([]byte, error) {
 const busyNowhere = StreamsMax
 
 func appendBusy(b []byte, busy Busy) []byte {
-	for _, n := range []uint32{busy.Stream, busy.Topic, busy.Group, uint32(len(busy.Partitions))} {
+	for _, n := range []uint32{busy.Stream, busy.Topic, busy.Group} {
 		b = le.AppendUint32(b, n)
 	}
+	b = le.AppendUint32(le.AppendUint64(b, busy.Generation), uint32(len(busy.Partitions)))
 	for _, p := range busy.Partitions {
 		b = le.AppendUint32(b, p)
 	}
@@ -73,7 +78,7 @@ func JoinWithBusy(v *View, client galgo.ClientID, body []byte, find func(*Consum
 	if !ok {
 		return body
 	}
-	return appendBusy(req.Append(nil), Busy{Stream: g.Stream, Topic: g.Topic, Group: g.ID, Partitions: find(g)})
+	return appendBusy(req.Append(nil), Busy{Stream: g.Stream, Topic: g.Topic, Group: g.ID, Generation: g.Generation, Partitions: find(g)})
 }
 
 func decodeJoin(body []byte) (join, error) {
@@ -82,7 +87,7 @@ func decodeJoin(body []byte) (join, error) {
 		return join{}, err
 	}
 	r := reader{part: "join body", b: body, off: len(req.Append(nil))}
-	j := join{GroupRequest: req, Busy: Busy{Stream: r.u32(), Topic: r.u32(), Group: r.u32()}}
+	j := join{GroupRequest: req, Busy: Busy{Stream: r.u32(), Topic: r.u32(), Group: r.u32(), Generation: r.u64()}}
 	j.Partitions = r.numbers(PartitionsMax)
 	return j, r.end()
 }

@@ -121,8 +121,8 @@ func TestGoldenBodies(t *testing.T) {
 			"01010000" + "00040000" + "ffffffffffffffff" + "ffffffffffffffff" + "0000004000000000" + "0000100000000000" + "00000000",
 			hex.EncodeToString(topic)},
 		{"join", "020173" + "020174" + "0104" + "05000000" + // stream, topic, group
-			"01000000" + "02000000" + "05000000" + "02000000" + "00000000" + "07000000", // the group, busy partitions
-			hex.EncodeToString(appendBusy(join, Busy{1, 2, 5, []uint32{0, 7}}))},
+			"01000000" + "02000000" + "05000000" + "0900000000000000" + "02000000" + "00000000" + "07000000", // the group, its generation, busy partitions
+			hex.EncodeToString(appendBusy(join, Busy{1, 2, 5, 9, []uint32{0, 7}}))},
 		{"complete revocation", "01" + "01000000" + "02000000" + "05000000" + "01000000" + // version, stream, topic, group, count
 			"01000000000000000000000000000000" + "07000000" + "e803000000000000", // client, partition, since
 			hex.EncodeToString(Completion{1, 2, 5, []HandOver{{clientID(1), 7, 1000}}}.Encode())},
