@@ -465,3 +465,53 @@ func TestAutoCommitThatIsOvertaken(t *testing.T) {
 		})
 	}
 }
+
+// elsewhere signs the client in at another node and makes it a member there: the connection here is as it was.
+func (r *edgeRig) elsewhere(p *peer) {
+	r.t.Helper()
+	u, _ := r.node.View().User(galgo.NamedID("iggy"))
+	r.node.between(func() {
+		out := r.node.apply(metadata.Input{Operation: wire.OperationRegister, Client: p.client, User: u.ID, Body: metadata.PasswordOf(u).Append(nil)})
+		_, body, err := metadata.Admit(r.node.View(), wire.OperationJoinConsumerGroup, groupBody())
+		if err != nil {
+			r.t.Error(err)
+		}
+		r.node.apply(metadata.Input{Operation: wire.OperationJoinConsumerGroup, Client: p.client, Session: out.Session, Request: p.number + 10, User: u.ID, Body: body})
+	})
+}
+
+// What a client has said over a connection that it has left for one to another node, and comes late, is as of
+// its session then: the member of the session that it has now has come further.
+func TestLateRequestsOfAFormerSession(t *testing.T) {
+	r := newRig(t)
+	a := r.signedIn()
+	a.makeGroup(1)
+	a.sendTo(0, "x", "y", "z")
+	a.join()
+	r.elsewhere(a)
+	// There it is given all and commits it: claimed as of now.
+	view := r.node.View()
+	g, _ := view.ConsumerGroupAt(0, 0, 0)
+	p, _ := view.PartitionAt(0, 0, 0)
+	since, owns := g.Tenure(a.client, 0)
+	if !owns {
+		t.Fatal("it is no member elsewhere")
+	}
+	stored := make(chan OffsetReply, 1)
+	r.node.StoreOffset(OffsetRequest{Group: p.Group, Kind: galgo.ConsumerGroup, Member: a.client, Offset: 1, Tenure: since}, func(o OffsetReply) { stored <- o })
+	if o := <-stored; o.Code != galgo.CodeOK {
+		t.Fatal(o.Code)
+	}
+	if got := a.poll(groupPoll(0, true)); len(got.Messages) != 0 {
+		t.Errorf("a late poll is given %d messages, and commits them", len(got.Messages))
+	}
+	get, store, remove := offsetBodies(groupG, s0, t0, wire.Partition(0), 0)
+	for op, body := range map[wire.Operation][]byte{wire.OperationStoreConsumerOffset: store, wire.OperationDeleteConsumerOffset: remove} {
+		if _, code := a.do(op, body); code != galgo.CodeResourceNotFound {
+			t.Errorf("a late %v: %v", op, code)
+		}
+	}
+	if o, err := wire.DecodeConsumerOffset(a.mustRead(wire.CommandGetConsumerOffset, get)); err != nil || o.StoredOffset != 1 {
+		t.Errorf("stored %+v, %v, want 1", o, err)
+	}
+}

@@ -92,7 +92,7 @@ func (t *Tenures) prune(view *metadata.View) {
 // who may not poll it: by the time that the node looks, the partition may be its own, and
 // would not be claimed. Whether it may still be given what it asks for is the node's to say.
 func (c *conn) claim(ctx context.Context, r *request, view *metadata.View, g *metadata.ConsumerGroup, p *metadata.Partition) (since uint64, code galgo.Code) {
-	if !g.MayPoll(r.Client, p.ID) {
+	if !g.MayPoll(r.Client, p.ID) || r.Client == r.session.client && r.isFormer(view) {
 		return 0, galgo.CodeConsumerGroupPartitionNotOwned
 	}
 	since, unclaimed := r.session.tenures.Unclaimed(g, r.Client, p)
@@ -113,6 +113,12 @@ func (c *conn) claim(ctx context.Context, r *request, view *metadata.View, g *me
 		r.session.tenures.Claimed(view, g, r.Client, p, since)
 	}
 	return since, reply.Code
+}
+
+// isFormer reports whether the client has signed in since, over a connection to another node: what it
+// has as a member is that session's, and what comes over this connection comes late.
+func (r *request) isFormer(view *metadata.View) bool {
+	return !view.IsLatest(r.session.client, r.session.epoch)
 }
 
 // leftGroup follows a request to leave a consumer group that was decided.

@@ -160,6 +160,9 @@ func (c *conn) offsetTarget(r *request, consumer galgo.Consumer, stream, topic g
 	request := r.offsetRequest(partition.Group, consumer.Kind, key)
 	request.Member = r.session.client
 	if group != nil {
+		if r.isFormer(view) {
+			return placement{}, OffsetRequest{}, galgo.CodeResourceNotFound
+		}
 		request.Tenure = r.session.tenures.Since(group, r.session.client, partition)
 	}
 	return placement{t.Stream, t.ID, partition.ID}, request, galgo.CodeOK

@@ -118,3 +118,9 @@ func (v *View) IsDetached(id galgo.ClientID, session uint64) bool {
 	c, ok := v.s.client(id)
 	return ok && c.Epoch == session && c.Detached
 }
+
+// IsLatest reports whether a session is the client's last one, as of now.
+func (v *View) IsLatest(id galgo.ClientID, session uint64) bool {
+	c, ok := v.s.client(id)
+	return ok && c.Epoch == session
+}
