@@ -179,6 +179,7 @@ func (e *Engine) installed(done func()) {
 					e.remove(d, id, func() {})
 				}
 			}
+			d.Sweep()
 			e.purge(d, specs, settled)
 		})
 	}

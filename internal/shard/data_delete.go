@@ -108,6 +108,15 @@ func (d *Data) ForgetGroup(id vsr.GroupID, key uint32, done func()) {
 	d.await(g, func() bool { return !g.machine.KnowsGroup(key) }, done)
 }
 
+// Sweep looks at all groups for what consumer groups have left that the metadata has deleted,
+// which this node did not hear of one by one: they came whole, from a peer.
+func (d *Data) Sweep() {
+	for _, g := range d.sorted {
+		g.sweeping = true
+		d.activate(g)
+	}
+}
+
 // sweep queues the deletion of offsets of consumer groups that the metadata has deleted,
 // if this node leads the group: those that were just deleted, those of which a crash or
 // another primary has left something, and those that a store has brought back which was
