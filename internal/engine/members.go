@@ -298,10 +298,14 @@ func (e *Engine) sharing(partition uint64, group uint32) (*metadata.ConsumerGrou
 	return g, p.ID
 }
 
-// mayPoll is CodeOK if the member of the request may poll the partition.
+// mayPoll is CodeOK if the member of the request may poll the partition, and has not lost it
+// since it has claimed it: what others have committed meanwhile need not be here yet.
 func (e *Engine) mayPoll(req *edge.PollRequest) (groupKey, galgo.Code) {
 	g, p := e.sharing(req.Group, req.Key)
 	if g == nil || !g.MayPoll(req.Member, p) {
+		return groupKey{}, galgo.CodeConsumerGroupPartitionNotOwned
+	}
+	if since, _ := g.Tenure(req.Member, p); req.Tenure != 0 && req.Tenure != since {
 		return groupKey{}, galgo.CodeConsumerGroupPartitionNotOwned
 	}
 	return keyOf(g), galgo.CodeOK
