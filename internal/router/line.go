@@ -142,7 +142,7 @@ func (l *line) pump() {
 	case l.flying > 0 || l.resting:
 	case l.why != taken:
 		next = l.turn()
-	case len(l.waiting) == 0 && l.lines != nil:
+	case len(l.waiting) == 0 && l.lines != nil && l.lines.all[l.place] == l: // else it was forgotten before
 		delete(l.lines.all, l.place)
 	}
 	l.mu.Unlock()

@@ -506,3 +506,41 @@ func TestOneAsksForALine(t *testing.T) {
 		t.Errorf("asked in the order %v", p.asked)
 	}
 }
+
+// still is a passenger that flies until it is told that it has landed.
+type still struct {
+	n     uint64
+	until time.Time
+	flew  bool
+}
+
+func (s *still) fly(uint8, uint64)    { s.flew = true }
+func (s *still) fail()                {}
+func (s *still) number() uint64       { return s.n }
+func (s *still) deadline() *time.Time { return &s.until }
+
+// Whoever comes late to look after a line that was empty, and is forgotten, leaves alone the one that has
+// its place now: else a third could begin beside it, and writes overtake each other.
+func TestForgottenLineForgetsNoOther(t *testing.T) {
+	r := New(&fakeNode{leader: []int{1}}, 0, nil)
+	p := place{galgo.ClientID{1}, 5}
+	var first, second, third *line
+	a, b, c, d := &still{n: 1}, &still{n: 2}, &still{n: 3}, &still{n: 4}
+	r.join(p, a, &first)
+	r.join(p, b, &first)
+	first.pump()
+	first.note(a, taken) // two goroutines land at the same moment
+	first.note(b, taken)
+	first.pump() // one looks after the line
+	r.join(p, c, &second)
+	second.pump()
+	first.pump() // the other
+	r.join(p, d, &third)
+	third.pump()
+	if !c.flew || !d.flew {
+		t.Fatal("a write does not fly")
+	}
+	if third != second {
+		t.Error("two lines of one client to one group carry writes at a time")
+	}
+}
