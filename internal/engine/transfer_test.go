@@ -355,3 +355,32 @@ func TestOffersStayTheSame(t *testing.T) {
 		t.Errorf("%d different offers", len(offers))
 	}
 }
+
+// The name of a snapshot of a peer was not synced, and the node was started again: it
+// relies on the snapshot, and lets go of what was gathered when the next transfer begins.
+// The next power loss does not take the snapshot.
+func TestSnapshotOfAPeerWhoseNameIsInDoubt(t *testing.T) {
+	b := newBehind(t)
+	b.start(2, false)
+	b.disks[2].Inject(memdisk.Fault{Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, Match: named("metadata/snapshot")})
+	b.restarts = true
+	b.caughtUp()
+	if b.stopped != 1 {
+		t.Fatalf("the node stopped %d times", b.stopped)
+	}
+	const staging = "metadata/transfer" // what a transfer does that begins
+	for _, name := range b.disks[2].Names() {
+		if strings.HasPrefix(name, staging+"/") {
+			if err := b.disks[2].Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := b.disks[2].SyncDir(staging); err != nil {
+		t.Fatal(err)
+	}
+	b.nodes[2] = nil
+	b.disks[2] = b.disks[2].PowerLoss(nil)
+	b.start(2, false)
+	b.caughtUp()
+}

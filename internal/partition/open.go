@@ -39,6 +39,7 @@ func Open(cfg Config, c *Checkpoint, logFrom uint64) (*Machine, error) {
 	}
 	m.dirTried = err == nil
 	m.dirMade = len(m.segments) > 0 // the checkpoint came after its sync
+	m.newNames = m.dirTried         // a start before this one may have cut and not synced
 	r := recovery{m: m, explained: logFrom != 0 && logFrom <= m.op+1}
 	if err := r.inspect(entries); err != nil {
 		return nil, err

@@ -130,6 +130,12 @@ func RemoveDir(d disk.Disk, dir string) error {
 		return fmt.Errorf("partition: list %s: %w", dir, err)
 	}
 	ours, foreign := sortNames(entries)
+	if i := slices.Index(foreign, restoreName); i >= 0 { // of a start that was cut short
+		foreign = slices.Delete(foreign, i, i+1)
+		if err := d.Remove(path.Join(dir, restoreName)); err != nil && !errors.Is(err, disk.ErrNotExist) {
+			return fmt.Errorf("partition: remove %s: %w", path.Join(dir, restoreName), err)
+		}
+	}
 	for _, f := range ours {
 		if err := d.Remove(path.Join(dir, f.file)); err != nil && !errors.Is(err, disk.ErrNotExist) {
 			return fmt.Errorf("partition: remove %s: %w", path.Join(dir, f.file), err)

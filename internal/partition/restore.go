@@ -65,6 +65,17 @@ func Verify(cfg Config, c *Checkpoint, src io.ReaderAt) error {
 // has of them already are the same bytes, or the same batches and then left as they are, so
 // a crash in the middle harms no checkpoint that is here. No machine of the group may have a job in flight; Open comes next.
 func Restore(cfg Config, c *Checkpoint, src io.ReaderAt) error {
+	return restore(cfg, c, src, (*Checkpoint).restoreFile)
+}
+
+// RestoreAnew is Restore at a start, which cannot know of syncs that have failed in the
+// process before: no file and no name that is there already is relied on, and each takes
+// its place when it is durable. Nobody may have any of the files open.
+func RestoreAnew(cfg Config, c *Checkpoint, src io.ReaderAt) error {
+	return restore(cfg, c, src, (*Checkpoint).restoreAnew)
+}
+
+func restore(cfg Config, c *Checkpoint, src io.ReaderAt, file func(*Checkpoint, *Config, CheckpointFile, *io.SectionReader) error) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return err
@@ -74,7 +85,7 @@ func Restore(cfg Config, c *Checkpoint, src io.ReaderAt) error {
 	}
 	pos := int64(0)
 	for _, f := range c.Files(cfg.Dir) {
-		if err := c.restoreFile(&cfg, f, io.NewSectionReader(src, pos, f.Size)); err != nil {
+		if err := file(c, &cfg, f, io.NewSectionReader(src, pos, f.Size)); err != nil {
 			return fmt.Errorf("partition: group %d: restore %s: %w", cfg.Group, f.Name, err)
 		}
 		pos += f.Size
@@ -87,6 +98,21 @@ func Restore(cfg Config, c *Checkpoint, src io.ReaderAt) error {
 
 // restoreChunk is how much is copied at a time, in bytes.
 const restoreChunk = 1 << 20
+
+// restoreName is the file in the directory of a group that a start restores.
+const restoreName = "restore.tmp"
+
+func (c *Checkpoint) restoreAnew(cfg *Config, f CheckpointFile, src *io.SectionReader) error {
+	at := f
+	at.Name = path.Join(cfg.Dir, restoreName)
+	if err := cfg.Disk.Remove(at.Name); err != nil && !errors.Is(err, disk.ErrNotExist) {
+		return err
+	}
+	if err := c.restoreFile(cfg, at, src); err != nil {
+		return err
+	}
+	return cfg.Disk.Rename(at.Name, f.Name)
+}
 
 func (c *Checkpoint) restoreFile(cfg *Config, f CheckpointFile, src *io.SectionReader) error {
 	file, err := cfg.Disk.Open(f.Name)

@@ -262,20 +262,23 @@ func (d *Data) finishTaking(s GroupSpec, row *tableRow) (bool, error) {
 	}
 	r := place.open(o)
 	defer r.Close()
-	taken, c, files, err := decodeTaken(r, s, o)
-	if err != nil {
-		return false, fmt.Errorf("group %d: %w", s.ID, err)
-	}
 	cfg := d.config(s)
-	switch err := partition.Verify(cfg, c, filesOf(r, files, o)); {
-	case isDamage(err):
+	taken, c, files, err := decodeTaken(r, s, o)
+	if err == nil {
+		err = partition.Verify(cfg, c, filesOf(r, files, o))
+	}
+	switch {
+	case isDamage(err) || errors.Is(err, errStaged):
+		if d.log.First(s.ID) > o.Op { // it was looked at, and is needed
+			return false, fmt.Errorf("group %d: %w", s.ID, err)
+		}
 		d.cfg.Note("a checkpoint from a peer cannot be used; another will be asked for", "group", s.ID, "op", o.Op, "err", err)
 		return false, place.discard()
 	case err != nil:
-		return false, err
+		return false, fmt.Errorf("group %d: %w", s.ID, err)
 	}
 	*row = taken
-	return true, partition.Restore(cfg, c, filesOf(r, files, o))
+	return true, partition.RestoreAnew(cfg, c, filesOf(r, files, o))
 }
 
 // filesOf is what was gathered of an offer, from the files on.

@@ -77,12 +77,11 @@ func admit(ring *cipher.Ring, id *superblock.Identity) error {
 	return fmt.Errorf("%s: %w; %s", superblock.IdentityName, err, next)
 }
 
-// turnKey has FORMAT name the key that is sealed under from now on. Where there is no
-// room the next start does it: the key that it names is in the ring.
+// turnKey has FORMAT name the key that is sealed under from now on. It is written in any
+// case: a process whose sync of the directory failed has left a name that no later sync
+// makes durable. Where there is no room the next start does it: the key that it names is
+// in the ring.
 func turnKey(d disk.Disk, ring *cipher.Ring, id superblock.Identity) error {
-	if cipher.ID(id.Key) == ring.Current() {
-		return nil
-	}
 	id.Key = ring.Current()
 	if err := superblock.ReplaceIdentity(d, id); err != nil && !errors.Is(err, disk.ErrNoSpace) {
 		return err

@@ -52,6 +52,9 @@ func (m *Metadata) recover(store superblock.Store, state superblock.State, base 
 	if err == nil && taken {
 		base, err = m.loadSnapshot(state)
 	}
+	if err == nil && !taken {
+		err = m.renewTaken(base.Op, state, recovered)
+	}
 	if err != nil {
 		return err
 	}

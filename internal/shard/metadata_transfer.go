@@ -241,3 +241,13 @@ func (m *Metadata) finishTaking(base vsr.Op, log wal.RecoveredGroup) (bool, erro
 	_, err = nameStaged(m.cfg, place, o, snapshot.Sum{})
 	return true, err
 }
+
+// renewTaken writes a snapshot from a peer anew that has its name and that no superblock
+// names yet, if the log begins behind it: a process whose sync of the directory failed has
+// left a file that can be read, and whose name no later sync makes durable.
+func (m *Metadata) renewTaken(base vsr.Op, state superblock.State, log wal.RecoveredGroup) error {
+	if paired := vsr.Op(state.CheckpointOp); base <= paired || !log.HasFloor || log.Base <= paired {
+		return nil
+	}
+	return snapshotsOf(&m.cfg).Renew(uint64(base))
+}

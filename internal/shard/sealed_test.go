@@ -77,10 +77,10 @@ func TestSealedStagingResumes(t *testing.T) {
 		t.Errorf("a part is taken for the whole: %v", err)
 	}
 	write(2 * pieceSize)
-	begin(o.Size)
 	if err := place.seal(o); err != nil {
 		t.Fatal(err)
 	}
+	begin(o.Size)
 	if got, ok, err := place.sealed(); got != o || !ok || err != nil {
 		t.Errorf("sealed is %+v, %v, %v", got, ok, err)
 	}

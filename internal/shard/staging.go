@@ -57,8 +57,9 @@ func stagingOf(d disk.Disk, dir string, group vsr.GroupID, vault *cipher.Vault) 
 	return staging{disk: d, dir: dir, name: path.Join(dir, fmt.Sprintf("%020d", group)), vault: vault, group: group}
 }
 
-func (s staging) offerName() string { return s.name + ".offer" }
-func (s staging) partName() string  { return s.name + ".part" }
+func (s staging) offerName() string  { return s.name + ".offer" }
+func (s staging) partName() string   { return s.name + ".part" }
+func (s staging) sealedName() string { return s.name + ".sealed" }
 
 func appendOffer(b []byte, o vsr.Offer) []byte {
 	le := binary.LittleEndian
@@ -84,8 +85,10 @@ func decodeOffer(b []byte) (o vsr.Offer, ok bool) {
 }
 
 // offer reads which offer is being gathered; false if none that can be told.
-func (s staging) offer() (vsr.Offer, bool, error) {
-	f, err := s.disk.Open(s.offerName())
+func (s staging) offer() (vsr.Offer, bool, error) { return s.offerIn(s.offerName()) }
+
+func (s staging) offerIn(name string) (vsr.Offer, bool, error) {
+	f, err := s.disk.Open(name)
 	if errors.Is(err, disk.ErrNotExist) {
 		return vsr.Offer{}, false, nil
 	}
@@ -125,17 +128,10 @@ func (s staging) begin(o vsr.Offer) (stored uint64, err error) {
 	if err := s.disk.MkdirAll(s.dir); err != nil {
 		return 0, err
 	}
-	if there, ok, err := s.offer(); err == nil && ok && there == o {
-		if f, err := s.disk.Open(s.partName()); err == nil {
-			defer f.Close()
-			size, err := f.Size()
-			return s.stored(o, uint64(max(size, 0))), err
-		}
+	if stored, there, err := s.resume(o); there || err != nil {
+		return stored, err
 	}
 	if err := s.discard(); err != nil {
-		return 0, err
-	}
-	if err := disk.Replace(s.disk, s.offerName(), [][]byte{s.sealOffer(o)}); err != nil {
 		return 0, err
 	}
 	f, err := s.disk.Create(s.partName(), 0)
@@ -143,7 +139,39 @@ func (s staging) begin(o vsr.Offer) (stored uint64, err error) {
 		return 0, err
 	}
 	defer f.Close()
-	return 0, s.disk.SyncDir(s.dir)
+	if err := s.disk.SyncDir(s.dir); err != nil { // and nothing names it: it is made anew
+		return 0, err
+	}
+	return 0, s.record(s.offerName(), o)
+}
+
+// resume tells how many bytes of an offer are there already, and whether any of it is.
+// The offer is written anew, as the sync behind its name may have failed. So may that of
+// the bytes, once all of them are there: then they are worth something only if they were
+// sealed.
+func (s staging) resume(o vsr.Offer) (stored uint64, there bool, err error) {
+	if found, ok, err := s.offer(); err != nil || !ok || found != o {
+		return 0, false, nil
+	}
+	f, err := s.disk.Open(s.partName())
+	if err != nil {
+		return 0, false, nil
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return 0, false, err
+	}
+	stored = s.stored(o, uint64(max(size, 0)))
+	if sealed, ok, err := s.offerIn(s.sealedName()); stored == o.Size && (err != nil || !ok || sealed != o) {
+		return 0, false, nil
+	}
+	return stored, true, s.record(s.offerName(), o)
+}
+
+// record writes an offer to a file, durably.
+func (s staging) record(file string, o vsr.Offer) error {
+	return disk.Replace(s.disk, file, [][]byte{s.sealOffer(o)})
 }
 
 // stored is how much of an offer is in a file of size bytes: whole pieces, if they are
@@ -209,12 +237,17 @@ func (s staging) seal(o vsr.Offer) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	return s.disk.SyncDir(s.dir)
+	return s.record(s.sealedName(), o)
 }
 
-// sealed reports whether what a crash left is a whole checkpoint, and which.
+// sealed reports whether what a crash left is a whole checkpoint, and which. Only what
+// was sealed by whoever gathered it is: of anything else the sync may have failed, and no
+// later one would tell.
 func (s staging) sealed() (o vsr.Offer, ok bool, err error) {
 	if o, ok, err = s.offer(); err != nil || !ok {
+		return o, false, err
+	}
+	if is, ok, err := s.offerIn(s.sealedName()); err != nil || !ok || is != o {
 		return o, false, err
 	}
 	err = s.seal(o)
@@ -226,7 +259,7 @@ func (s staging) sealed() (o vsr.Offer, ok bool, err error) {
 
 // discard removes what was gathered.
 func (s staging) discard() error {
-	for _, name := range []string{s.offerName(), s.partName()} {
+	for _, name := range []string{s.sealedName(), s.offerName(), s.partName()} {
 		if err := s.disk.Remove(name); err != nil && !errors.Is(err, disk.ErrNotExist) {
 			return err
 		}

@@ -110,6 +110,19 @@ func readFile(d disk.Disk, name string) ([]byte, error) {
 	return b, nil
 }
 
+// Renew writes the checkpoint with a number, which has been verified, once more under its
+// name, durably: the sync behind it may have failed.
+func (s *Store) Renew(number uint64) error {
+	b, err := readFile(s.d, s.Name(number))
+	if err != nil {
+		return err
+	}
+	if err := disk.Replace(s.d, s.Name(number), [][]byte{b}); err != nil {
+		return fmt.Errorf("snapshot: renew checkpoint %d: %w", number, err)
+	}
+	return nil
+}
+
 // Generation is a checkpoint file that exists; whether it verifies, Read says.
 type Generation struct {
 	Number uint64

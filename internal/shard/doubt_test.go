@@ -1,0 +1,286 @@
+package shard
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"galgo/internal/disk/memdisk"
+	"galgo/internal/partition"
+	"galgo/internal/superblock"
+	"galgo/internal/wal"
+)
+
+// behindAReset is the disk of a replica whose log begins anew behind a checkpoint of a
+// peer that was gathered, and whose files are not made yet. It holds two messages.
+func behindAReset(t *testing.T) *memdisk.Disk {
+	t.Helper()
+	o, b := sourceOfOne(t)
+	d, exec := newData(t, memdisk.New(memdisk.Options{}), nil)
+	d.Create(spec(1))
+	row, _, _, err := decodeTaken(bytes.NewReader(b), spec(1), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gather(t, d.cfg.Disk, 1, o, b)
+	d.feed.append(wal.Record{Kind: wal.KindReset, Group: 1, Header: &row.head}, true, nil)
+	drive(d, exec)
+	return d.cfg.Disk.(*memdisk.Disk).PowerLoss(nil)
+}
+
+// doubtfulRestore has a start fail at a sync of what it restores. The next one finishes, a
+// table names the files, what the peer sent is discarded, and power is lost.
+func doubtfulRestore(t *testing.T, f memdisk.Fault) {
+	t.Helper()
+	disk := behindAReset(t)
+	f.Class, f.KeepCache = memdisk.SyncFailure, true
+	disk.Inject(f)
+	if _, err := OpenData(dataConfig(t, disk, &manual{}), []GroupSpec{spec(1)}, 1<<20); err == nil || disk.Fired() != 1 {
+		t.Fatalf("the fault came %d times: %v", disk.Fired(), err)
+	}
+	disk = disk.Kill()
+	d, exec := reopened(t, disk, spec(1))
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	if d.groups[1].taking.unsaved != 0 {
+		t.Fatal("what the peer sent is kept")
+	}
+	again, _ := reopened(t, disk.PowerLoss(nil), spec(1))
+	wantMessages(t, again, 1, 2)
+	p := partsOf(again.config(spec(1)), again.groups[1])
+	if _, err := sumOf(p.open(again.cfg.Disk), p.size()); err != nil {
+		t.Error(err)
+	}
+}
+
+// The sync of the directory of what is restored fails, and the node is started again: it
+// does not rely on the names that it finds.
+func TestRestoredFilesWhoseNamesAreInDoubt(t *testing.T) {
+	doubtfulRestore(t, memdisk.Fault{Ops: memdisk.OpSyncDir, Match: memdisk.Named(partition.Dir(1))})
+}
+
+// The same, where a file itself was not synced.
+func TestRestoredFilesWhoseBytesAreInDoubt(t *testing.T) {
+	ofGroup := func(name string) bool { return strings.HasPrefix(name, partition.Dir(1)+"/") }
+	for _, test := range []string{"clear", "sealed"} {
+		t.Run(test, func(t *testing.T) {
+			if test == "sealed" {
+				sealed(t)
+			}
+			doubtfulRestore(t, memdisk.Fault{Ops: memdisk.OpSync, Match: ofGroup})
+		})
+	}
+}
+
+// The directory of what is gathered was not synced when its file was made: what is sealed
+// all the same survives a power loss.
+func TestStagingWhoseNameIsInDoubt(t *testing.T) {
+	for at := 1; at <= 3; at++ {
+		disk := memdisk.New(memdisk.Options{})
+		content := []byte("a checkpoint")
+		o := anOffer(content)
+		place := stagingOf(disk, "transfer", 3, testVault)
+		disk.Inject(memdisk.Fault{Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, Match: memdisk.Named("transfer"), At: at})
+		for range 4 { // the courier tries again
+			if _, err := place.begin(o); err == nil {
+				break
+			}
+		}
+		if err := place.write(o, 0, content); err != nil {
+			t.Fatal(err)
+		}
+		if err := place.seal(o); err != nil {
+			continue // asked for anew
+		}
+		after := stagingOf(disk.PowerLoss(nil), "transfer", 3, testVault)
+		if _, ok, err := after.sealed(); !ok || err != nil {
+			t.Errorf("sync %d of the directory: it was sealed, and is gone: %v, %v", at, ok, err)
+		}
+	}
+}
+
+// The sync of what was gathered failed. What a later process takes for sealed survives a
+// power loss.
+func TestStagingWhoseBytesAreInDoubt(t *testing.T) {
+	for _, how := range []string{"start", "transfer"} {
+		disk := memdisk.New(memdisk.Options{})
+		content := []byte("a checkpoint")
+		o := anOffer(content)
+		place := stagingOf(disk, "transfer", 3, testVault)
+		if _, err := place.begin(o); err != nil {
+			t.Fatal(err)
+		}
+		if err := place.write(o, 0, content); err != nil {
+			t.Fatal(err)
+		}
+		disk.Inject(memdisk.Fault{Class: memdisk.SyncFailure, KeepCache: true, Match: memdisk.Named(place.partName())})
+		if err := place.seal(o); err == nil {
+			t.Fatal("no fault")
+		}
+		place.disk = disk.Kill() // before it is discarded
+		if how == "transfer" {
+			stored, err := place.begin(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := place.write(o, stored, content[stored:]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, ok, err := place.sealed(); !ok || err != nil {
+			continue // it is asked for anew
+		}
+		place.disk = place.disk.(*memdisk.Disk).PowerLoss(nil)
+		if _, ok, err := place.sealed(); !ok || err != nil {
+			t.Errorf("%s: it was sealed, and is gone: %v, %v", how, ok, err)
+		}
+	}
+}
+
+// A checkpoint of a peer that does not decode, all of which is here when power is lost,
+// under a log that goes on without it: the start throws it away, as the transfer would.
+func TestStartWithACheckpointThatDoesNotDecode(t *testing.T) {
+	source := memdisk.New(memdisk.Options{})
+	d, exec := newData(t, source, nil)
+	d.Create(spec(1))
+	stored(t, d, exec, 1, 10)
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	stored(t, d, exec, 1, 20)
+	receiver := source.Clone()
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	o, b := offerOf(t, d, 1)
+	b[4+4+rowHead+40] ^= 1 // of the checkpoint in the row
+	var err error
+	if o.Sum, err = sumOf(bytes.NewReader(b), o.Size); err != nil {
+		t.Fatal(err)
+	}
+	gather(t, receiver, 1, o, b)
+	again, _ := reopened(t, receiver.PowerLoss(nil), spec(1))
+	wantMessages(t, again, 1, 2)
+}
+
+// FORMAT was there for a process, and the sync of its name had failed in the one before.
+func TestFormatWhoseNameIsInDoubt(t *testing.T) {
+	cfg := FormatConfig{Identity: superblock.Identity{ReplicaCount: 1, Node: [16]byte{7}}, Shards: 1, WALFileSize: 64 << 10}
+	disk := memdisk.New(memdisk.Options{Trace: true})
+	if err := Format(disk, cfg); err != nil {
+		t.Fatal(err)
+	}
+	n := 0 // the last sync of the root
+	for _, c := range disk.Trace() {
+		if c.Op == memdisk.OpSyncDir && c.Name == "." {
+			n++
+		}
+	}
+	disk = memdisk.New(memdisk.Options{})
+	disk.Inject(memdisk.Fault{Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, Match: memdisk.Named("."), At: n})
+	if err := Format(disk, cfg); err == nil {
+		t.Fatal("no fault")
+	}
+	disk = disk.Kill()
+	if err := Format(disk, cfg); err != nil {
+		t.Fatal(err)
+	}
+	d, exec := reopened(t, disk)
+	d.Create(spec(1))
+	stored(t, d, exec, 1, 10)
+	if err := Format(disk.PowerLoss(nil), cfg); err != nil {
+		t.Errorf("a message was acknowledged, and after a power loss: %v", err)
+	}
+}
+
+// A power loss leaves segments of a topic whose log is not synced that reach further than
+// the log. A start cuts them, the sync fails, the next one finds nothing to cut; what comes
+// then is divided differently. The segments that come back with a power loss are no damage.
+func TestCutOfSegmentsIsInDoubt(t *testing.T) {
+	memory := spec(1)
+	memory.Sync, memory.SegmentSize, memory.MessagesToSave = false, 1<<10, 1
+	ahead := memdisk.New(memdisk.Options{})
+	d, exec := newData(t, ahead, nil)
+	d.Create(memory)
+	stored(t, d, exec, 1, 700)
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	stored(t, d, exec, 1, 700)
+	disk := ahead.Clone()
+	for range 4 {
+		stored(t, d, exec, 1, 700)
+	}
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range ahead.Files() {
+		if strings.HasPrefix(name, partition.Dir(1)) && disk.Bytes(name) == nil {
+			disk.Put(name, b)
+		}
+	}
+	disk.Inject(memdisk.Fault{Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, Match: memdisk.Named(partition.Dir(1))})
+	if _, err := OpenData(dataConfig(t, disk, &manual{}), []GroupSpec{memory}, 1<<20); err == nil {
+		t.Fatal("no fault")
+	}
+	disk = disk.Kill()
+	again, exec := reopened(t, disk, memory)
+	for range 30 {
+		stored(t, again, exec, 1, 100)
+	}
+	if err := checkpointed(t, again, exec); err != nil {
+		t.Fatal(err)
+	}
+	last, _ := reopened(t, disk.PowerLoss(nil), memory)
+	wantMessages(t, last, 1, 32)
+}
+
+// The same where a start is killed at any call, and no file is made after it.
+func TestCutOfSegmentsThatWasNotSynced(t *testing.T) {
+	memory := spec(1)
+	memory.Sync, memory.SegmentSize, memory.MessagesToSave = false, 4<<10, 1
+	ahead := memdisk.New(memdisk.Options{})
+	d, exec := newData(t, ahead, nil)
+	d.Create(memory)
+	stored(t, d, exec, 1, 700)
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	stored(t, d, exec, 1, 700)
+	files := ahead.Files()
+	for range 5 {
+		stored(t, d, exec, 1, 700)
+	}
+	if err := checkpointed(t, d, exec); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range ahead.Files() {
+		if strings.HasPrefix(name, partition.Dir(1)) && files[name] == nil {
+			files[name] = b
+		}
+	}
+	for k := 1; ; k++ {
+		disk := memdisk.CrashAt(k, nil)
+		for name, b := range files {
+			disk.Put(name, b)
+		}
+		_, died := OpenData(dataConfig(t, disk, &manual{}), []GroupSpec{memory}, 1<<20)
+		disk = disk.Kill()
+		again, exec := reopened(t, disk, memory)
+		for range 6 {
+			stored(t, again, exec, 1, 10)
+		}
+		if err := checkpointed(t, again, exec); err != nil {
+			t.Fatal(err)
+		}
+		if last, err := OpenData(dataConfig(t, disk.PowerLoss(nil), &manual{}), []GroupSpec{memory}, 1<<20); err != nil {
+			t.Errorf("killed at call %d: %v", k, err)
+		} else {
+			wantMessages(t, last, 1, 8)
+		}
+		if died == nil {
+			return
+		}
+	}
+}
