@@ -284,3 +284,33 @@ func TestCutOfSegmentsThatWasNotSynced(t *testing.T) {
 		}
 	}
 }
+
+// The sync behind a name failed while a directory was formatted, and the next process went
+// on: what a single node has acknowledged is not refused after a power loss.
+func TestFormatOverNamesInDoubt(t *testing.T) {
+	cfg := FormatConfig{Identity: superblock.Identity{ReplicaCount: 1, Node: [16]byte{7}}, Shards: 1, WALFileSize: 64 << 10}
+	for at := 1; ; at++ {
+		disk := memdisk.New(memdisk.Options{})
+		disk.Inject(memdisk.Fault{Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, At: at})
+		err := Format(disk, cfg)
+		disk = disk.Kill()
+		if err := Format(disk, cfg); err != nil {
+			t.Fatal(err)
+		}
+		d, exec := reopened(t, disk)
+		d.Create(spec(1))
+		stored(t, d, exec, 1, 10)
+		after := disk.PowerLoss(nil)
+		if err := Format(after, cfg); err != nil {
+			t.Errorf("sync %d: %v", at, err)
+		}
+		if _, _, err := openSuperblock(MetadataConfig{Disk: after, Replication: Replication{Replicas: 1}}); err != nil {
+			t.Errorf("sync %d: %v", at, err)
+		}
+		last, _ := reopened(t, after, spec(1))
+		wantMessages(t, last, 1, 1)
+		if err == nil {
+			return
+		}
+	}
+}

@@ -152,12 +152,10 @@ func firstSuperblock(d disk.Disk, id superblock.Identity) error {
 	if err != nil {
 		return err
 	}
-	switch outcome := store.Latest(); outcome.Kind {
-	case superblock.Unreadable:
+	if outcome := store.Latest(); outcome.Kind == superblock.Unreadable {
 		return outcome.Err(metadataDir)
-	case superblock.Present:
-		return nil
 	}
+	// Also over one that an earlier attempt has left: the sync of its name may have failed.
 	first := superblock.State{Cluster: id.Cluster, Replica: id.Replica, ReplicaCount: id.ReplicaCount}
 	return store.Write(first.Append(nil))
 }
