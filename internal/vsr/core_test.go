@@ -238,6 +238,7 @@ func TestHeartbeatTellsBackupsTheCommitPoint(t *testing.T) {
 func TestCommitPointIsToldSoon(t *testing.T) {
 	g := newGroup(3)
 	g.cores[0].timing.HeartbeatTicks, g.cores[0].timing.CommitTicks = 100, 2
+	g.cores[0].heard = true // else it says first that it leads
 	propose(t, g.cores[0], "a")
 	for range 3 {
 		for i := range 3 {

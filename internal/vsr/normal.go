@@ -86,10 +86,6 @@ func (c *Core) onPrepare(m *Message) {
 	}
 	p := m.Prepare
 	c.learnCommit(m.Commit)
-	if !c.heard { // others may have had the group for long
-		c.barrier = max(c.barrier, c.commitMax)
-		c.heard = true
-	}
 	switch {
 	case p.Op <= c.log.base:
 		c.ack()
@@ -202,9 +198,10 @@ func (c *Core) onCommit(m *Message) {
 }
 
 // newest takes note of a heartbeat, also where it cannot be followed yet, and reports
-// whether none as new has come. Each primary counts its own.
+// whether none as new has come. Each primary counts its own, from when a quorum has
+// answered it.
 func (c *Core) newest(m *Message) bool {
-	if m.From != c.primaryOf(m.View) || m.View < c.clocks.beatView || m.View == c.clocks.beatView && m.Beat <= c.clocks.beat {
+	if m.Beat == 0 || m.From != c.primaryOf(m.View) || m.View < c.clocks.beatView || m.View == c.clocks.beatView && m.Beat <= c.clocks.beat {
 		return false
 	}
 	c.clocks.beatView, c.clocks.beat = m.View, m.Beat

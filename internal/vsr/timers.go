@@ -128,7 +128,9 @@ func (c *Core) Tick() {
 // those who still hear it can replace it (one-way links).
 func (c *Core) tickPrimary() {
 	lately := c.lately(2 * c.timing.HeartbeatTicks)
-	c.heard = c.heard || c.hearsQuorum(max(lately, 1))
+	if !c.heard && c.hearsQuorum(max(lately, 1)) { // who follows may believe it from now on
+		c.heard, c.clocks.heartbeat = true, c.timing.HeartbeatTicks
+	}
 	if c.hearsQuorum(lately) {
 		c.clocks.silent = 0
 		c.election.suspecting, c.election.cause = false, CauseNone
@@ -173,9 +175,13 @@ func (c *Core) hearsQuorum(since uint64) bool {
 }
 
 // sayHeartbeat tells those who follow the commit point; what the view is, those who have
-// not installed its log, unless only the commit point is owed.
+// not installed its log, unless only the commit point is owed. The primary of the first
+// view of a group that is new to it may have been away while others went on to later ones:
+// until a quorum has answered it, what it says counts as no life.
 func (c *Core) sayHeartbeat(view bool) {
-	c.clocks.said++
+	if c.heard {
+		c.clocks.said++
+	}
 	c.clocks.told = c.commitMax
 	for i := range c.peers {
 		switch {
