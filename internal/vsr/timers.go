@@ -93,6 +93,25 @@ func (c *Core) restartElectionClock() {
 	c.election.suspecting, c.election.cause = false, CauseNone
 }
 
+// calmDown ends the longer time that views which came to nothing have given a primary to
+// be heard: one is followed.
+func (c *Core) calmDown() {
+	if c.clocks.patience > c.timing.ElectionTicks+c.timing.ElectionTicks/4 {
+		c.clocks.patience = c.patience(c.timing.ElectionTicks)
+	}
+}
+
+// followers counts the replicas that have the log of this primary's view, with itself.
+func (c *Core) followers() int {
+	n := 1
+	for i := range c.peers {
+		if uint8(i) != c.cfg.Replica && c.peers[i].installed {
+			n++
+		}
+	}
+	return n
+}
+
 // Tick passes one unit of logical time.
 func (c *Core) Tick() {
 	switch {
