@@ -471,7 +471,7 @@ func (c *Core) Hears() bool {
 // of its view, holds all that was chosen while it did not, and has applied what it knew
 // to be chosen an election timeout ago.
 func (c *Core) Current() bool {
-	return c.Hears() && c.Barrier() == 0 && (c.leads() || c.clocks.behind < c.timing.ElectionTicks)
+	return c.Hears() && c.Barrier() == 0 && c.clocks.behind < c.timing.ElectionTicks
 }
 
 // Status returns the replica's status.

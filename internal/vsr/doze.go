@@ -56,7 +56,7 @@ func (c *Core) fallAsleep() {
 // and a quorum of them is heard until then.
 func (c *Core) dozeOfPrimary() int {
 	owes := c.timing.CommitTicks > 0 && c.commitMax > c.clocks.told
-	if owes || c.commitMax < c.log.head || !c.hearsQuorum(c.lately(c.timing.HeartbeatTicks)) {
+	if owes || c.log.base < c.log.head || !c.hearsQuorum(c.lately(c.timing.HeartbeatTicks)) {
 		return 0
 	}
 	return c.timing.HeartbeatTicks - c.clocks.heartbeat - 1

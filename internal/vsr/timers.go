@@ -52,7 +52,7 @@ const patienceMax = 3
 type clocks struct {
 	silent     int // since the primary was heard; as primary: since a quorum was
 	patience   int // limit of silent, with jitter
-	behind     int // since due was the commit point, as a backup, and not all of it applied
+	behind     int // since due was the commit point, and not all of it applied
 	due        Op
 	beat       uint64 // of the newest heartbeat that came,
 	beatView   View   // in the newest view of which one came
@@ -144,13 +144,15 @@ func (c *Core) Tick() {
 
 // tickPrimary: heartbeats for those who follow, start_view for those who do not
 // yet, and repetitions. A primary that hears no quorum falls silent, so that
-// those who still hear it can replace it (one-way links).
+// those who still hear it can replace it (one-way links). So does one whose own disk has
+// not for long what is committed without it: its pipeline is full, and stays so.
 func (c *Core) tickPrimary() {
 	lately := c.lately(2 * c.timing.HeartbeatTicks)
 	if !c.heard && c.hearsQuorum(max(lately, 1)) { // who follows may believe it from now on
 		c.heard, c.clocks.heartbeat = true, c.timing.HeartbeatTicks
 	}
-	if c.hearsQuorum(lately) {
+	c.tickBehind()
+	if c.hearsQuorum(lately) && c.clocks.behind < 2*c.timing.ElectionTicks {
 		c.clocks.silent = 0
 		c.election.suspecting, c.election.cause = false, CauseNone
 	} else if c.clocks.silent++; c.clocks.silent >= c.clocks.patience {
@@ -250,7 +252,7 @@ func (c *Core) tickBackup() {
 	c.suspect()
 }
 
-// tickBehind counts for how long this backup has not applied what it knew to be chosen.
+// tickBehind counts for how long this replica has not applied what it knew to be chosen.
 func (c *Core) tickBehind() {
 	c.clocks.behind++
 	if c.log.base >= c.clocks.due {
