@@ -195,48 +195,8 @@ func TestFormatWhoseNameIsInDoubt(t *testing.T) {
 }
 
 // A power loss leaves segments of a topic whose log is not synced that reach further than
-// the log. A start cuts them, the sync fails, the next one finds nothing to cut; what comes
-// then is divided differently. The segments that come back with a power loss are no damage.
-func TestCutOfSegmentsIsInDoubt(t *testing.T) {
-	memory := spec(1)
-	memory.Sync, memory.SegmentSize, memory.MessagesToSave = false, 1<<10, 1
-	ahead := memdisk.New(memdisk.Options{})
-	d, exec := newData(t, ahead, nil)
-	d.Create(memory)
-	stored(t, d, exec, 1, 700)
-	if err := checkpointed(t, d, exec); err != nil {
-		t.Fatal(err)
-	}
-	stored(t, d, exec, 1, 700)
-	disk := ahead.Clone()
-	for range 4 {
-		stored(t, d, exec, 1, 700)
-	}
-	if err := checkpointed(t, d, exec); err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range ahead.Files() {
-		if strings.HasPrefix(name, partition.Dir(1)) && disk.Bytes(name) == nil {
-			disk.Put(name, b)
-		}
-	}
-	disk.Inject(memdisk.Fault{Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, Match: memdisk.Named(partition.Dir(1))})
-	if _, err := OpenData(dataConfig(t, disk, &manual{}), []GroupSpec{memory}, 1<<20); err == nil {
-		t.Fatal("no fault")
-	}
-	disk = disk.Kill()
-	again, exec := reopened(t, disk, memory)
-	for range 30 {
-		stored(t, again, exec, 1, 100)
-	}
-	if err := checkpointed(t, again, exec); err != nil {
-		t.Fatal(err)
-	}
-	last, _ := reopened(t, disk.PowerLoss(nil), memory)
-	wantMessages(t, last, 1, 32)
-}
-
-// The same where a start is killed at any call, and no file is made after it.
+// the log. A start cuts them and is killed at any call, what comes then is divided
+// differently, and no file is made after it. A power loss brings none of the cut ones back.
 func TestCutOfSegmentsThatWasNotSynced(t *testing.T) {
 	memory := spec(1)
 	memory.Sync, memory.SegmentSize, memory.MessagesToSave = false, 4<<10, 1
