@@ -8,6 +8,7 @@ import (
 	"galgo/internal/disk/memdisk"
 	"galgo/internal/partition"
 	"galgo/internal/superblock"
+	"galgo/internal/vsr"
 	"galgo/internal/wal"
 )
 
@@ -141,26 +142,8 @@ func TestStagingWhoseBytesAreInDoubt(t *testing.T) {
 // A checkpoint of a peer that does not decode, all of which is here when power is lost,
 // under a log that goes on without it: the start throws it away, as the transfer would.
 func TestStartWithACheckpointThatDoesNotDecode(t *testing.T) {
-	source := memdisk.New(memdisk.Options{})
-	d, exec := newData(t, source, nil)
-	d.Create(spec(1))
-	stored(t, d, exec, 1, 10)
-	if err := checkpointed(t, d, exec); err != nil {
-		t.Fatal(err)
-	}
-	stored(t, d, exec, 1, 20)
-	receiver := source.Clone()
-	if err := checkpointed(t, d, exec); err != nil {
-		t.Fatal(err)
-	}
-	o, b := offerOf(t, d, 1)
-	b[4+4+rowHead+40] ^= 1 // of the checkpoint in the row
-	var err error
-	if o.Sum, err = sumOf(bytes.NewReader(b), o.Size); err != nil {
-		t.Fatal(err)
-	}
-	gather(t, receiver, 1, o, b)
-	again, _ := reopened(t, receiver.PowerLoss(nil), spec(1))
+	after := offeredWithinTheLog(t, func(b []byte, _ vsr.Offer) { b[4+4+rowHead+40] ^= 1 }) // of the checkpoint in the row
+	again, _ := reopened(t, after, spec(1))
 	wantMessages(t, again, 1, 2)
 }
 

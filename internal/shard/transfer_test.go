@@ -87,9 +87,10 @@ func TestStartAfterACheckpointInsideTheLog(t *testing.T) {
 	wantMessages(t, again, 1, 2)
 }
 
-// A peer offers what has rotted there. All of it is here when power is lost, before it was
-// looked at: the next start does, and keeps what this replica has.
-func TestStartWithARottenCheckpointOfAPeer(t *testing.T) {
+// offeredWithinTheLog is a disk whose log goes beyond its checkpoint, and what a peer offers
+// of that, which spoil has made something else: its sum is as the peer reads it.
+func offeredWithinTheLog(t *testing.T, spoil func(b []byte, o vsr.Offer)) (receiver *memdisk.Disk) {
+	t.Helper()
 	source := memdisk.New(memdisk.Options{})
 	d, exec := newData(t, source, nil)
 	d.Create(spec(1))
@@ -98,21 +99,34 @@ func TestStartWithARottenCheckpointOfAPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored(t, d, exec, 1, 20)
-	receiver := source.Clone()
+	receiver = source.Clone()
 	if err := checkpointed(t, d, exec); err != nil {
 		t.Fatal(err)
 	}
 	o, b := offerOf(t, d, 1)
-	_, c, files, err := decodeTaken(bytes.NewReader(b), spec(1), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b[files+c.Files("")[0].Size-1] ^= 4 // of the last message
+	spoil(b, o)
+	var err error
 	if o.Sum, err = sumOf(bytes.NewReader(b), o.Size); err != nil {
 		t.Fatal(err)
 	}
 	gather(t, receiver, 1, o, b)
-	after := receiver.PowerLoss(nil)
+	return receiver.PowerLoss(nil)
+}
+
+// A peer offers what has rotted there. All of it is here when power is lost, before it was
+// looked at: the next start does, and keeps what this replica has.
+func TestStartWithARottenCheckpointOfAPeer(t *testing.T) {
+	files := func(b []byte, o vsr.Offer) (*partition.Checkpoint, []byte) {
+		_, c, at, err := decodeTaken(bytes.NewReader(b), spec(1), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c, b[at:]
+	}
+	after := offeredWithinTheLog(t, func(b []byte, o vsr.Offer) {
+		c, b := files(b, o)
+		b[c.Files("")[0].Size-1] ^= 4 // of the last message
+	})
 	again, exec := reopened(t, after, spec(1))
 	wantMessages(t, again, 1, 2)
 	if again.groups[1].taking.unsaved != 0 {
@@ -121,11 +135,9 @@ func TestStartWithARottenCheckpointOfAPeer(t *testing.T) {
 	if err := checkpointed(t, again, exec); err != nil {
 		t.Fatal(err)
 	}
-	o, b = offerOf(t, again, 1)
-	if _, c, files, err = decodeTaken(bytes.NewReader(b), spec(1), o); err != nil {
-		t.Fatal(err)
-	}
-	if err := partition.Verify(again.config(spec(1)), c, bytes.NewReader(b[files:])); err != nil {
+	offered, sent := offerOf(t, again, 1)
+	c, b := files(sent, offered)
+	if err := partition.Verify(again.config(spec(1)), c, bytes.NewReader(b)); err != nil {
 		t.Errorf("what it has now: %v", err)
 	}
 	if left := after.Bytes(stagingOf(after, transferDir(0), 1, testVault).offerName()); left != nil {
