@@ -6,7 +6,6 @@ import (
 
 	"galgo"
 	"galgo/internal/edge"
-	"galgo/internal/metadata"
 	"galgo/internal/partition"
 	"galgo/internal/vsr"
 	"galgo/internal/wire"
@@ -15,14 +14,7 @@ import (
 // What the primary knew of the partitions when a join was asked for says nothing of who has them when it
 // is decided: a member at another node that got one in between may have been given messages of it.
 func TestJoinBehindAChangeOfTheGroup(t *testing.T) {
-	c := newCluster(t, 3, worldConfig())
-	for i, w := range c.nodes {
-		w.engine.home = metadata.Home{Replica: uint8(i), Life: c.lives[i]}
-	}
-	admin, group := c.begin()
-	c.call(admin, wire.OperationCreateTopic, wire.CreateTopicRequest{Stream: galgo.NamedID("s"), Name: "t", Partitions: 2}.Append(nil))
-	g := group("t", 1)
-	c.call(admin, wire.OperationCreateConsumerGroup, wire.CreateGroupRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Name: "g"}.Append(nil))
+	c, g := twoShared(t)
 	leader := c.leader(0)
 	away, third := (leader+1)%3, (leader+2)%3
 	stays, leaves, joins := c.signInAt(20, away), c.signInAt(21, leader), c.signInAt(22, third)

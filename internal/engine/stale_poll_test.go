@@ -11,17 +11,25 @@ import (
 	"galgo/internal/wire"
 )
 
-// A poll that was on its way while its member lost the partition and got it again does not read behind a claim
-// of now: a replica that is a little behind would give out again what another has committed.
-func TestPollAsOfAnEarlierTenure(t *testing.T) {
-	c := newCluster(t, 3, worldConfig())
+// twoShared is a cluster that knows which of its nodes members are at, with a topic of two
+// partitions and a consumer group; g is that of the second partition.
+func twoShared(t *testing.T) (c *cluster, g uint64) {
+	t.Helper()
+	c = newCluster(t, 3, worldConfig())
 	for i, w := range c.nodes {
 		w.engine.home = metadata.Home{Replica: uint8(i), Life: c.lives[i]}
 	}
 	admin, group := c.begin()
 	c.call(admin, wire.OperationCreateTopic, wire.CreateTopicRequest{Stream: galgo.NamedID("s"), Name: "t", Partitions: 2}.Append(nil))
-	g := group("t", 1)
+	g = group("t", 1)
 	c.call(admin, wire.OperationCreateConsumerGroup, wire.CreateGroupRequest{Stream: galgo.NamedID("s"), Topic: galgo.NamedID("t"), Name: "g"}.Append(nil))
+	return c, g
+}
+
+// A poll that was on its way while its member lost the partition and got it again does not read behind a claim
+// of now: a replica that is a little behind would give out again what another has committed.
+func TestPollAsOfAnEarlierTenure(t *testing.T) {
+	c, g := twoShared(t)
 	away := (c.leader(g) + 1) % 3
 	slow, other := c.signInAt(20, away), c.signInAt(21, c.leader(g))
 	tenure := func(node int, s *session) uint64 {
