@@ -147,36 +147,6 @@ func TestStartWithACheckpointThatDoesNotDecode(t *testing.T) {
 	wantMessages(t, again, 1, 2)
 }
 
-// FORMAT was there for a process, and the sync of its name had failed in the one before.
-func TestFormatWhoseNameIsInDoubt(t *testing.T) {
-	cfg := FormatConfig{Identity: superblock.Identity{ReplicaCount: 1, Node: [16]byte{7}}, Shards: 1, WALFileSize: 64 << 10}
-	disk := memdisk.New(memdisk.Options{Trace: true})
-	if err := Format(disk, cfg); err != nil {
-		t.Fatal(err)
-	}
-	n := 0 // the last sync of the root
-	for _, c := range disk.Trace() {
-		if c.Op == memdisk.OpSyncDir && c.Name == "." {
-			n++
-		}
-	}
-	disk = memdisk.New(memdisk.Options{})
-	disk.Inject(memdisk.Fault{Class: memdisk.SyncFailure, Ops: memdisk.OpSyncDir, Match: memdisk.Named("."), At: n})
-	if err := Format(disk, cfg); err == nil {
-		t.Fatal("no fault")
-	}
-	disk = disk.Kill()
-	if err := Format(disk, cfg); err != nil {
-		t.Fatal(err)
-	}
-	d, exec := reopened(t, disk)
-	d.Create(spec(1))
-	stored(t, d, exec, 1, 10)
-	if err := Format(disk.PowerLoss(nil), cfg); err != nil {
-		t.Errorf("a message was acknowledged, and after a power loss: %v", err)
-	}
-}
-
 // A power loss leaves segments of a topic whose log is not synced that reach further than
 // the log. A start cuts them and is killed at any call, what comes then is divided
 // differently, and no file is made after it. A power loss brings none of the cut ones back.

@@ -163,7 +163,7 @@ func (c *Core) onPrepareOk(m *Message) {
 	}
 	p := &c.peers[m.From]
 	p.installed, p.held, c.election.tries = true, max(p.held, m.Op), 0
-	if c.followers() >= c.quorums.Replication {
+	if c.patient() && c.followers() >= c.quorums.Replication {
 		c.calmDown()
 	}
 	if e := c.log.entry(m.Op); e == nil || e.header.Identity != m.Identity {
@@ -191,7 +191,9 @@ func (c *Core) onCommit(m *Message) {
 		c.clocks.silent = 0
 		c.heard = true
 		c.election.suspecting, c.election.tries = false, 0
-		c.calmDown()
+		if c.patient() {
+			c.calmDown()
+		}
 		c.election.cause = CauseNone
 	}
 	if c.settled() && m.Op > c.log.head && c.target == nil {

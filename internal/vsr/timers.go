@@ -93,13 +93,14 @@ func (c *Core) restartElectionClock() {
 	c.election.suspecting, c.election.cause = false, CauseNone
 }
 
-// calmDown ends the longer time that views which came to nothing have given a primary to
-// be heard: one is followed.
-func (c *Core) calmDown() {
-	if c.clocks.patience > c.timing.ElectionTicks+c.timing.ElectionTicks/4 {
-		c.clocks.patience = c.patience(c.timing.ElectionTicks)
-	}
+// patient reports whether views that came to nothing have given a primary more time than
+// at first to be heard.
+func (c *Core) patient() bool {
+	return c.clocks.patience > c.timing.ElectionTicks+c.timing.ElectionTicks/4
 }
+
+// calmDown ends that: a primary is followed.
+func (c *Core) calmDown() { c.clocks.patience = c.patience(c.timing.ElectionTicks) }
 
 // followers counts the replicas that have the log of this primary's view, with itself.
 func (c *Core) followers() int {
